@@ -4,7 +4,6 @@
     python benchmarks/bench_tables.py build/identification.json README.md docs/departures.md
     python benchmarks/bench_tables.py build/departures.json docs/departures.md
     python benchmarks/bench_tables.py build/sweep.json docs/departures.md
-    python benchmarks/bench_tables.py --part judging build/judging.json docs/departures.md
     python benchmarks/bench_tables.py --part looking build/looking_cost.json docs/departures.md
     python benchmarks/bench_tables.py build/checkpoints.json docs/resuming.md
     python benchmarks/bench_tables.py build/algorithms.json docs/performance.md
@@ -271,17 +270,6 @@ def departures(records: Records) -> str:
 
     rows = [[variant, *(cell(variant, population) for population in populations)] for variant in variants]
     return _table(["", *(f"`{population}`" for population in populations)], rows)
-
-
-def judging(records: Records) -> str:
-    """Return a row for each population without groups and each way to judge: how often it was parted all the same."""
-    rows = []
-    for (population, variant), mine in _grouped(records, "population", "variant").items():
-        gains = 100 * np.array([record["gain"] for record in mine])
-        parted = sum(record["partitions"] > 0 for record in mine)
-        error = gains.std(ddof=1) / np.sqrt(len(gains))
-        rows.append([f"`{population}`", variant, f"{parted} of {len(mine)}", f"{gains.mean():+.3f} ± {error:.3f}"])
-    return _table(["population", "", "seeds with a partition", "Auxo - base, points"], rows)
 
 
 def looking(records: Records) -> str:
@@ -632,6 +620,45 @@ def service_training(records: Records) -> str:
     return _table([*heading, "memory of coordinator and largest cohort", "load"], rows)
 
 
+def service_cost(records: Records) -> str:
+    """Return what a participation costs in one process and as processes, a row for each model."""
+    heading = [
+        "model",
+        "parameters",
+        "one process",
+        "processes",
+        "ratio",
+        "processor: one",
+        "processes",
+        "ratio",
+        "load",
+    ]
+    rows = []
+    for one in records:
+        row = [one["model"], f"{one['parameters']:,}"]
+        for name in ("wall_ms", "cpu_ms"):
+            alone, apart = one["alone"][name], one["apart"][name]
+            row += [f"{alone:.1f} ms", f"{apart:.1f} ms", f"{apart / alone:.1f}"]
+        rows.append([*row, f"{one['load']:.0f}"])
+    return _table(heading, rows)
+
+
+def recovery(records: Records) -> str:
+    """Return a row for each process that was killed: how long it took until all trained again."""
+    heading = ["where", "killed", "trains again after", "closed rounds done again", "load"]
+    rows = [
+        [
+            one["where"],
+            one["killed"],
+            _with_range(one["seconds"], ".1f", " s"),
+            f"up to {one['lost']}" if one["lost"] else "none",
+            f"{one['load']:.0f}",
+        ]
+        for one in records
+    ]
+    return _table(heading, rows)
+
+
 def _late(outcomes: Mapping[str, int]) -> float:
     late = outcomes.get("LATE", 0) + outcomes.get("STALE_ROUND", 0)
     return late / (late + outcomes.get("counted", 0))
@@ -652,7 +679,6 @@ TABLES: dict[str, Callable[[Records], str]] = {
     "identification": identification,
     "departures": departures,
     "sweep": departures,
-    "judging": judging,
     "looking": looking,
     "checkpoints": checkpoints,
     "privacy": privacy,
@@ -660,6 +686,8 @@ TABLES: dict[str, Callable[[Records], str]] = {
     "guarding": guarding,
     "service_check_ins": service_check_ins,
     "service_training": service_training,
+    "service_cost": service_cost,
+    "recovery": recovery,
     "smallest": smallest,
     "bans": bans,
     **RESILIENCE,

@@ -2,14 +2,12 @@
 
     python benchmarks/departures.py --json build/departures.json
     python benchmarks/departures.py --sweep --json build/sweep.json
-    python benchmarks/departures.py --judging --json build/judging.json
     python benchmarks/bench_tables.py build/departures.json docs/departures.md
 
 Prints a table in Markdown, which the last command puts where it belongs: for each population the part of the oracle's
 gain that is reached, or the gain over the base where there are no groups, and the number of partitions. With --sweep
-the same of other values of the thresholds that decide, on populations that judge nothing else: Gaussian classes. With
---judging how often populations without groups are parted, where a sample of the clients judges and where everybody
-does. Constants are chosen on seeds of 100 and above (--first-seed 100), which no table reports.
+the same of other values of the thresholds that decide, on populations that judge nothing else: Gaussian classes.
+Constants are chosen on seeds of 100 and above (--first-seed 100), which no table reports.
 """
 
 import argparse
@@ -33,7 +31,6 @@ from auxo.protocol.events import Partitioned
 
 LETTER = "the paper's rules, all of them"  # a method of its own
 AS_IT_IS = "Auxo as it is"
-EVERYBODY_JUDGES = "everybody judges, by half of its samples"  # as where clients are few
 _PRINTED = (
     "clustering.clusters=2",
     "clustering.pool_rounds=1",
@@ -60,7 +57,7 @@ VARIANTS: dict[str, tuple[str, ...]] = {
     "two clusters, never more (K = 2)": ("clustering.clusters=2",),
     "a trial of eight rounds at most": ("trial.most_rounds=8",),
     "twenty judges a round at most": ("trial.judges=20",),
-    EVERYBODY_JUDGES: ("trial.judges=1000000000",),
+    "everybody judges, by a fifth of its samples": ("trial.judges=1000000000",),
     "any gain that is sure counts": ("trial.min_gain=0.0",),
     "nobody compares models": ("affinity.confirmations=0",),
     "equal shares": ('sharing="equal"',),
@@ -81,12 +78,13 @@ POPULATIONS = (
     "affine-skew",
     "units",
     "minority",
+    "network",
+    "classes-600",
     "homogeneous",
     "homogeneous-skew",
     "extra-low-availability",
     "extra-writers",
 )
-NO_GROUPS = ("homogeneous", "homogeneous-skew")
 SWEPT = {
     "trial.alpha": (0.0001, 0.001, 0.01, 0.1),
     "trial.min_gain": (0.0, 0.01, 0.02, 0.05),
@@ -202,9 +200,8 @@ def _cell(mine: Sequence[Outcome]) -> str:
 def main(argv: Sequence[str]) -> None:
     """Run the variants and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, help="how many (default: 3; 20 with --judging)")
+    parser.add_argument("--seeds", type=int, default=3, help="how many")
     parser.add_argument("--first-seed", type=int, default=0, help="0 to report, 100 to choose constants by")
-    parser.add_argument("--judging", action="store_true", help="two ways to judge, where there are no groups")
     parser.add_argument("--sweep", action="store_true", help="other values of the thresholds, not other rules")
     parser.add_argument("--only", nargs="+", metavar="POPULATION", help="some of the populations (default: all)")
     parser.add_argument("--variant", nargs="+", metavar="VARIANT", help="some of the rows (default: all)")
@@ -214,9 +211,6 @@ def main(argv: Sequence[str]) -> None:
     arguments, console = parser.parse_args(argv), Console()
     populations = [one.name for one in SWEEP_WORKLOADS] if arguments.sweep else list(POPULATIONS)
     variants = list(swept() if arguments.sweep else VARIANTS)
-    if arguments.judging:
-        populations, variants = list(NO_GROUPS), [AS_IT_IS, EVERYBODY_JUDGES]
-    seeds = arguments.seeds or (20 if arguments.judging else 3)
     for option, given, known in (("--only", arguments.only, populations), ("--variant", arguments.variant, variants)):
         if unknown := sorted(set(given or ()) - set(known)):
             parser.error(f"{option}: expected some of {', '.join(known)}; got {', '.join(unknown)}")
@@ -227,7 +221,7 @@ def main(argv: Sequence[str]) -> None:
     with ProcessPoolExecutor(arguments.jobs) as pool:
         jobs = [
             pool.submit(run_population, name, seed, folder, variants)
-            for seed in range(first, first + seeds)
+            for seed in range(first, first + arguments.seeds)
             for name in populations
         ]
         for done, job in enumerate(as_completed(jobs), start=1):

@@ -92,7 +92,7 @@ class Speaker(asyncio.Protocol):
 async def connected(
     address: tuple[str, int], clients: Sequence[ClientId], tokens: ClientTokens, tls: ssl.SSLContext | None
 ) -> list[Speaker]:
-    """Return a connection for each client."""
+    """Return a connection for each client, which has been spoken on once."""
     gate, loop = asyncio.Semaphore(_AT_A_TIME), asyncio.get_running_loop()
     name = None if tls is None else "127.0.0.1"
 
@@ -100,6 +100,7 @@ async def connected(
         async with gate:
             speaker = Speaker(client, tokens.issue(client))
             await loop.create_connection(lambda: speaker, *address, ssl=tls, server_hostname=name)
+            await speaker.speak(time.perf_counter())  # or else it would be closed before all others are there
             return speaker
 
     return list(await asyncio.gather(*(one(client) for client in clients)))

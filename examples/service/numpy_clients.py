@@ -1,6 +1,7 @@
 """Clients of the example: logistic regression in plain numpy; half of them label the same inputs the other way."""
 
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -36,6 +37,7 @@ class Clients:
     counted: list[int] = field(default_factory=list)  # by client: how often it took part, and that counted
     errors: list[str] = field(default_factory=list)
     is_stopped: threading.Event = field(default_factory=threading.Event)
+    before_training: Callable[[int], None] = lambda client: None  # is called with who is about to train
 
     def __post_init__(self) -> None:
         """Draw their samples; in groups that nobody is told of."""
@@ -55,10 +57,15 @@ class Clients:
 
     def _take_part(self, client: int, url: str, token: str) -> None:
         x, y = self.x[client], self.y[client]
+
+        def train_mine(w: Array, inputs: Array, labels: Array) -> Array:
+            self.before_training(client)
+            return train(w, inputs, labels)
+
         patience = ClientPatience(longest_s=2.0, gives_up_s=300.0, elsewhere_s=2.0)
         try:
             with auxo.connect(url, token, state=self.folder / f"{client}.record", patience=patience) as session:
-                while not self.is_stopped.is_set() and (done := session.take_part(loss, train, x, y)) is not None:
+                while not self.is_stopped.is_set() and (done := session.take_part(loss, train_mine, x, y)) is not None:
                     self.counted[client] += done.counted
         except ServiceAway as error:
             if not self.is_stopped.is_set():

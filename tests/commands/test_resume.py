@@ -103,11 +103,17 @@ def test_it_says_where_it_goes_on_and_shows_the_result(stopped: RunDirectory, tm
     assert json.loads((tmp_path / "told.json").read_text())
 
 
+@pytest.mark.fault(38)
 def test_a_finished_run_says_so_and_stays_as_it_is(stopped: RunDirectory) -> None:
     resume(str(stopped.path))
     before = (stopped.path / "summary.json").stat().st_mtime_ns
+    there = sorted(stopped.path.iterdir())
+    (stopped.path / "checkpoints").mkdir()  # it was killed as it removed them
+    (stopped.path / "checkpoints" / "manifest-1.json").touch()
+    (stopped.path / ".auxo-lock").touch()
     code, out, _ = resume(str(stopped.path))
     assert code == 0
+    assert sorted(stopped.path.iterdir()) == there
     assert "the run has finished, and there is nothing to resume" in out
     assert (stopped.path / "summary.json").stat().st_mtime_ns == before
 

@@ -135,6 +135,14 @@ def _training(models: tuple[Float32Array, ...], jobs: list[Job]) -> Training:
     return Training(rows, jobs, rows % 5 == 4, models)
 
 
+def without(task: Round, client_row: int) -> Round:
+    """Return a round in which one client has been asked and gives no answer."""
+    trained = task.training
+    kept = np.array([job.client_row != client_row for job in trained.jobs])
+    jobs = [job for job, is_kept in zip(trained.jobs, kept, strict=True) if is_kept]
+    return replace(task, training=replace(trained, rows=trained.rows[kept], jobs=jobs, late=trained.late[kept]))
+
+
 def bits(closed: Closed) -> tuple[bytes, ...]:
     """Return all that a round leaves behind, bit by bit."""
     gathered, outcome = closed.gathered, closed.outcome

@@ -30,7 +30,7 @@ from auxo.runtime.federation import Federation
 from auxo.training.trainer import Job
 from tests.core.made_mods import Careful
 from tests.engines.capricious import DIES_ALWAYS, DIES_ONCE, LOOKS, RAISES, Capricious, CapriciousStep
-from tests.engines.rounds import Round, bits, round_of, round_of_several, round_on_trial
+from tests.engines.rounds import Round, bits, round_of, round_of_several, round_on_trial, without
 
 # What Ray itself leaves behind when it starts and ends.
 pytestmark = [
@@ -182,9 +182,22 @@ def test_a_worker_that_dies_costs_its_participants_a_second_try_and_nothing_else
 
 
 @pytest.mark.fault(34)
-def test_participants_that_kill_every_worker_are_an_error_that_says_what_to_do(cluster: Cluster) -> None:
-    with pytest.raises(RuntimeError, match=r"3 Ray workers died .* run again with fewer workers") as error:
-        run(cluster.engine, with_visit(DIES_ALWAYS))
+def test_a_participant_that_kills_its_worker_even_alone_has_failed_and_the_round_goes_on(cluster: Cluster) -> None:
+    task = with_visit(DIES_ALWAYS)
+    others = replace(
+        task.training,
+        jobs=[replace(job, client_row=-1) if job.visit == DIES_ALWAYS else job for job in task.training.jobs],
+    )
+    assert bits(run(cluster.engine, task)) == bits(run(HERE, without(replace(task, training=others), -1)))
+    assert [note for note in cluster.notes if "in row 7 has cost 2 processes" in note]
+    assert sum(" of 2 was lost; its participants train again" in note for note in cluster.notes) == 3
+
+
+@pytest.mark.slow
+@pytest.mark.fault(34)
+def test_where_all_participants_kill_their_workers_the_error_says_what_to_do(cluster: Cluster) -> None:
+    with pytest.raises(RuntimeError, match=r"3 participants one after another .* run again with fewer") as error:
+        run(cluster.engine, round_of(WEIGHTS, [Job(7, DIES_ALWAYS)] * 8))
     assert error.value.__suppress_context__  # nobody needs what Ray has to say about it
     assert bits(run(cluster.engine)) == bits(run(HERE))
 

@@ -27,7 +27,7 @@ from auxo.runtime.patience import Patience
 from auxo.training.softmax_trainer import SoftmaxTrainer
 from auxo.training.trainer import Job, LocalTraining
 from tests.core.made_mods import Careful
-from tests.engines.rounds import Round, bits, round_of, round_of_several, round_on_trial
+from tests.engines.rounds import Round, bits, round_of, round_of_several, round_on_trial, without
 
 DATA = synthetic_population(
     clients=50, groups=2, heterogeneity=LabelPermutation(), features=6, classes=4, samples=(5, 12), test_samples=1
@@ -223,6 +223,25 @@ def test_a_worker_that_neither_works_nor_dies_is_killed_and_its_participants_tra
 
 
 @dataclass(frozen=True)
+class DiesOfOne(Unusual):
+    """Ends its process, as for want of memory, whenever it meets client 7."""
+
+    def happens(self, jobs: Sequence[Job]) -> None:
+        if any(job.client_row == 7 for job in jobs):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.mark.fault(34)
+def test_a_participant_that_kills_its_worker_even_alone_has_failed_and_the_round_goes_on() -> None:
+    notes: list[str] = []
+    with WorkerProcesses(InProcess(DiesOfOne(), DATA, LocalTraining(), seed=3), 2, notes.append) as engine:
+        found = bits(run(engine))
+    assert found == bits(run(ENGINE, without(ROUND, 7)))
+    assert [note for note in notes if "in row 7 has cost 2 processes" in note]
+    assert sum("a worker process died (exit code -9)" in note for note in notes) == 3
+
+
+@dataclass(frozen=True)
 class AlwaysDies(Unusual):
     """Ends its process instead of training."""
 
@@ -235,7 +254,9 @@ def test_participants_that_kill_every_worker_are_an_error_that_says_what_to_do()
     notes: list[str] = []
     with (
         WorkerProcesses(InProcess(AlwaysDies(), DATA, LocalTraining(), seed=3), 2, notes.append) as engine,
-        pytest.raises(RuntimeError, match=r"3 worker processes died .*exit code 3.*run again with fewer workers"),
+        pytest.raises(
+            RuntimeError, match=r"3 participants one after another .*exit code 3.*run again with fewer workers"
+        ),
     ):
         run(engine)
     assert len(notes) >= 2
@@ -325,12 +346,14 @@ signal.pause()
 """
 
 
-def test_a_worker_in_the_middle_of_its_training_ends_soon_after_its_parent() -> None:
+@pytest.mark.fault(3, 38)
+@pytest.mark.parametrize("is_stopped", [False, True], ids=["at work", "stopped"])
+def test_a_worker_in_the_middle_of_its_training_ends_soon_after_its_parent(is_stopped: bool) -> None:
     command = [sys.executable, "-c", ORPHANS]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as parent:  # noqa: S603 - our own code
         assert parent.stdout is not None
         orphan = int(parent.stdout.readline())
-        os.kill(orphan, 0)
+        os.kill(orphan, signal.SIGSTOP if is_stopped else 0)
         parent.kill()
     for _ in range(100):
         try:

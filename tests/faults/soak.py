@@ -65,7 +65,9 @@ class Soak:
         while not self.completed or time.monotonic() < self.ends_s:
             directory = self.folder / f"run-{self.completed}"
             self._run(study, directory)
-            assert models_of(directory) == expected, f"{directory} differs from {whole}"
+            found = models_of(directory)
+            differ = sorted(name for name in found.keys() | expected if found.get(name) != expected.get(name))
+            assert not differ, f"{directory} differs from {whole} in {differ}"
             check_invariants(directory)
             self.completed += 1
 

@@ -1,6 +1,5 @@
 """Runs on Ray whose processes are killed or stopped: each goes on to the bits of one that was left alone."""
 
-import gc
 import os
 import signal
 from collections.abc import Iterator
@@ -10,7 +9,8 @@ import pytest
 from ray.cluster_utils import Cluster
 
 from auxo.commands.command_group import BAD_INPUT
-from tests.faults.live_runs import PATIENCE_S, ROOT, STUDY, LiveRun, check_invariants, live_run, models_of
+from tests.faults.live_runs import PATIENCE_S, STUDY, LiveRun, check_invariants, live_run, models_of
+from tests.faults.ray_nodes import two_nodes
 
 pytestmark = [
     pytest.mark.slow,
@@ -88,24 +88,14 @@ def test_a_run_whose_driver_is_killed_goes_on_by_resuming_it(on_ray: LiveRun, un
 
 
 @pytest.fixture
-def two_nodes(monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
-    """Start a head node and another, with a CPU each, on this machine."""
-    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-    monkeypatch.setenv("PYTHONPATH", str(ROOT / "src"))
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
-    try:
-        cluster.add_node(num_cpus=1)
-        cluster.wait_for_nodes()
+def nodes() -> Iterator[Cluster]:
+    with two_nodes() as cluster:
         yield cluster
-    finally:
-        cluster.shutdown()
-        del cluster
-        gc.collect()  # so that nothing that Ray leaves behind shows in other tests
 
 
 @pytest.fixture
-def on_nodes(study: Path, tmp_path: Path, two_nodes: Cluster) -> Iterator[LiveRun]:
-    where = ["--engine", "ray", "--ray-address", two_nodes.address]
+def on_nodes(study: Path, tmp_path: Path, nodes: Cluster) -> Iterator[LiveRun]:
+    where = ["--engine", "ray", "--ray-address", nodes.address]
     with live_run(["run", str(study), *where, "--out", str(tmp_path / "run")], tmp_path / "run") as run:
         run.wait_rounds(3)
         yield run
@@ -113,10 +103,10 @@ def on_nodes(study: Path, tmp_path: Path, two_nodes: Cluster) -> Iterator[LiveRu
 
 @pytest.mark.fault(1, 5, where="ray")
 def test_a_run_goes_on_without_a_node_that_is_lost(
-    on_nodes: LiveRun, two_nodes: Cluster, undisturbed: dict[str, bytes]
+    on_nodes: LiveRun, nodes: Cluster, undisturbed: dict[str, bytes]
 ) -> None:
-    (other,) = two_nodes.worker_nodes
-    two_nodes.remove_node(other, allow_graceful=False)
+    (other,) = nodes.worker_nodes
+    nodes.remove_node(other, allow_graceful=False)
     code, said = on_nodes.finish()
     assert code == 0, said
     assert "was lost" in said
@@ -126,10 +116,10 @@ def test_a_run_goes_on_without_a_node_that_is_lost(
 
 @pytest.mark.fault(3, where="ray")
 def test_a_run_whose_cluster_is_lost_says_so_and_goes_on_elsewhere(
-    on_nodes: LiveRun, two_nodes: Cluster, undisturbed: dict[str, bytes]
+    on_nodes: LiveRun, nodes: Cluster, undisturbed: dict[str, bytes]
 ) -> None:
     on_nodes.wait_rounds(10)
-    two_nodes.head_node.kill_gcs_server()
+    nodes.head_node.kill_gcs_server()
     code, said = on_nodes.finish()
     assert code == BAD_INPUT, said
     assert "auxo: the Ray cluster is lost: its gcs_server does not answer any more" in said

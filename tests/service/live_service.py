@@ -1,5 +1,6 @@
 """A service of real processes, with clients of plain numpy in two groups, whose parts can be killed."""
 
+import json
 import os
 import signal
 import subprocess
@@ -8,7 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -16,15 +17,18 @@ import safetensors.numpy
 from numpy_clients import FEATURES, Clients
 
 from auxo.core.types import CohortId
+from auxo.files.atomic_write import write_whole
 from auxo.protocol.events import Event, RoundClosed, from_json
 from auxo.service.client_tokens import client_tokens
 from auxo.service.plan import plan_in
 from auxo.service.pulses import COORDINATOR, Pulses
 from auxo.service.store import Owner, Store
+from tests.service.injected.sitecustomize import VARIABLE, Injected
 
 ROOT = Path(__file__).parents[2]
 # A process started in the background may have been told to ignore SIGINT.
 START = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from auxo.cli import main; main()"
+INJECTED = "injected.json"
 STOPPED = 0.2  # of those that are killed otherwise
 PATIENCE_S = 120.0  # for anything that must happen; machines differ
 CONFIG = """
@@ -98,6 +102,16 @@ class LiveService:
         for pid in [self.pid(who) for who in whom]:
             os.kill(pid, number)
 
+    @contextmanager
+    def injected(self, what: Injected) -> Iterator[None]:
+        """Have something wrong with the disk or the clock of processes as long as the block lasts."""
+        path = self.folder / INJECTED
+        write_whole(path, json.dumps(asdict(what)).encode())
+        try:
+            yield
+        finally:
+            path.unlink(missing_ok=True)
+
     def trains_again(self, *cohorts: CohortId) -> float:
         """Wait until cohorts, or all of them, have closed a round from now on; return how long it took."""
         before = self.rounds
@@ -131,7 +145,8 @@ class LiveService:
 
 
 def serve(folder: Path, more: Sequence[str] = ()) -> "subprocess.Popen[str]":
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT / "src")}
+    paths = f"{ROOT / 'src'}:{Path(__file__).parent / 'injected'}"
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": paths, VARIABLE: str(folder / INJECTED)}
     return subprocess.Popen(  # noqa: S603 - our own command
         [sys.executable, "-c", START, "serve", str(folder / "service.toml"), *more],
         env=environment,
@@ -142,13 +157,13 @@ def serve(folder: Path, more: Sequence[str] = ()) -> "subprocess.Popen[str]":
 
 
 @contextmanager
-def live_service(folder: Path, count: int = 10) -> Iterator[LiveService]:
+def live_service(folder: Path, count: int = 10, more: Sequence[str] = ()) -> Iterator[LiveService]:
     """Bring a service up, with clients; in the end nothing of it is left."""
     (folder / "service.toml").write_text(CONFIG)
     model = safetensors.numpy.save({"weights": np.zeros(FEATURES, np.float32)})
     (folder / "initial.safetensors").write_bytes(model)
     (folder / "records").mkdir()
-    live = LiveService(folder, Clients(count, folder / "records"), serve(folder))
+    live = LiveService(folder, Clients(count, folder / "records"), serve(folder, more))
     try:
         live.wait("the address", (live.directory / "address").exists)
         live.pid(COORDINATOR)

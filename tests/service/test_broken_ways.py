@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -31,12 +32,12 @@ def behind_broken_ways(desks: OneProcess, limits: HttpLimits | None = None) -> I
         yield coordinator, cohort
 
 
-def take_part(way: BrokenWay, breaking: Callable[[], None]) -> Participation | None:
+def take_part(way: BrokenWay, breaking: Callable[[], None], patience: ClientPatience = PATIENT) -> Participation | None:
     def train_and_break(model: FloatArray, *samples: FloatArray) -> object:
         breaking()
         return train(model, *samples)
 
-    with auxo.connect(way.address, TOKENS.issue("c0"), patience=PATIENT) as session:
+    with auxo.connect(way.address, TOKENS.issue("c0"), patience=patience) as session:
         return session.take_part(loss, train_and_break, X, Y)
 
 
@@ -76,11 +77,13 @@ def test_an_answer_whose_acknowledgement_is_lost_is_sent_again_and_counts_once(p
 
 
 @pytest.mark.fault(30)
-def test_a_download_that_breaks_off_goes_on_where_it_was() -> None:
+@pytest.mark.parametrize("elsewhere_s", [0.5, 0.001], ids=["soon", "after it has asked for another owner"])
+def test_a_download_that_breaks_off_goes_on_where_it_was(elsewhere_s: float) -> None:
     desks = OneProcess(small_server(BIG, participants=1), participants=1)
     with behind_broken_ways(desks) as (coordinator, cohort):
         cohort.breaks_off_after = 3_000_000
-        assert take_part(coordinator, lambda: None) == Participation(ROOT, 1, counted=True)
+        patience = replace(PATIENT, elsewhere_s=elsewhere_s)
+        assert take_part(coordinator, lambda: None, patience) == Participation(ROOT, 1, counted=True)
         assert cohort.breaks_off_after == 0
         assert cohort.passed_back < 1.5 * 4 * BIG  # and not the whole model again
 

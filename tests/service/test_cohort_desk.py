@@ -1,4 +1,6 @@
 import errno
+import sqlite3
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -32,6 +34,15 @@ class Full(Steps):
     """A disk without room, while it is full."""
 
     is_full = False
+    loses_answers = False  # what is committed is so, and nobody hears of it
+
+    def execute(
+        self, connection: sqlite3.Connection, statement: str, values: Sequence[str | int | float | bytes] = ()
+    ) -> sqlite3.Cursor:
+        done = super().execute(connection, statement, values)
+        if self.loses_answers and statement == "COMMIT":
+            raise OSError(errno.ETIMEDOUT, "nobody answers")
+        return done
 
     def write(self, path: Path, content: bytes) -> None:
         if self.is_full:
@@ -410,6 +421,23 @@ def test_without_room_the_cohort_trains_on_and_commits_when_there_is_room(live: 
     assert live.store.model(ROOT).tolist() == [3.0] * PARAMETERS
     assert [event.round for event in live.events if isinstance(event, RoundClosed)] == [1, 2, 3]
     assert any(isinstance(event, Disturbance) for event in live.events)
+
+
+@pytest.mark.fault(15)
+def test_a_commit_whose_answer_is_lost_is_not_made_again(live: Live) -> None:
+    live.whole_round(1, 2, 3, 4)
+    live.disk.loses_answers = True
+    live.whole_round(1, 2, 3, 4)
+    assert isinstance(live.desk.feedback(1, 2), AffinityFeedback)
+    (words,) = live.desk.pulse().health
+    assert words.startswith("NOT_COMMITTED")
+    live.disk.loses_answers = False
+    live.whole_round(1, 2, 3, 4)
+    live.now += 10
+    live.desk.turn()
+    assert live.desk.pulse().health == ()
+    assert live.store.model(ROOT).tolist() == [3.0] * PARAMETERS
+    assert [event.round for event in live.events if isinstance(event, RoundClosed)] == [1, 2, 3]
 
 
 def test_a_cohort_that_has_trained_its_rounds_takes_nobody(live: Live) -> None:

@@ -118,7 +118,7 @@ def test_methods_whose_cohorts_go_by_themselves_are_served(method: str, tmp_path
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        ('[run]\nengine = "ray"', 'run.engine: expected "local"'),
+        ('[run]\nengine = "ray"', "run.ray_address: expected a cluster that outlives this command"),
         ('key = "a.pem"', "expected both for TLS"),
         ('client_ca = "a.pem"', "expected TLS"),
         ("cohort_ports = [9, 8]", r"expected \[first, last\]"),

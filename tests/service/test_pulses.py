@@ -1,8 +1,10 @@
 """Signs of life that go on when something is wrong."""
 
 import asyncio
+import itertools
 import logging
 import os
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,8 +12,9 @@ import pytest
 
 from auxo.service import process
 from auxo.service.desks import Pulse
-from auxo.service.process import _beat
+from auxo.service.process import Beats
 from auxo.service.pulses import Pulses
+from tests.service.one_process import within
 
 PULSE = Pulse("0", 2, 17, 1000, 3, "training")
 
@@ -46,13 +49,40 @@ def test_a_pulse_that_cannot_be_told_is_followed_by_others(
             raise RuntimeError("dictionary changed size during iteration")
         return PULSE
 
-    async def beat() -> None:
-        beating = asyncio.create_task(_beat(pulses, pulse))
-        while pulses.see("0") is None and not beating.done():
-            await asyncio.sleep(0)
-        beating.cancel()
-
+    ended = threading.Event()
     with caplog.at_level(logging.ERROR):
-        asyncio.run(beat())
-    assert pulses.see("0") is not None
+        beating = threading.Thread(target=Beats(pulses, pulse).beat, args=(ended,))
+        beating.start()
+        within(10, lambda: pulses.see("0"))
+        ended.set()
+        beating.join()
     assert "dictionary changed size" in caplog.text
+
+
+@pytest.mark.fault(7)
+def test_progress_is_that_of_requests_and_turns_and_a_beat_comes_whatever_they_do(tmp_path: Path) -> None:
+    turns = itertools.count()
+    beats = Beats(Pulses.of(tmp_path), lambda: replace(PULSE, progress=next(turns)))
+
+    def told() -> int:
+        return beats._now().progress
+
+    async def loop() -> list[int]:
+        looping = asyncio.create_task(beats.loop())
+        found = []
+        for _ in range(3):
+            before = beats._loops
+            while beats._loops == before:
+                await asyncio.sleep(0.001)
+            found.append(told())
+        looping.cancel()
+        return found
+
+    first, second, third = asyncio.run(loop())
+    assert first < second < third
+    assert told() == told() == third  # the loop stands still
+    beats.pulse = lambda: PULSE
+    beats._loops += 1
+    assert told() == third + 1
+    beats._loops += 1
+    assert told() == third + 1  # the turns do

@@ -1,5 +1,6 @@
 """Two owners of every cohort, one of whom may be asleep, in every order: the store says what the pure core says."""
 
+import copy
 import shutil
 import tempfile
 from dataclasses import replace
@@ -16,11 +17,16 @@ from auxo.core.types import ROOT, CohortId
 from auxo.protocol.codec import to_bytes
 from auxo.runtime.coordinator import start
 from auxo.service.blobs import Steps
-from auxo.service.store import Store
+from auxo.service.store import Prepared, Store
 from auxo.testing.small_federation import initial_model
 from tests.service.made_store import KINDS, RULES, parted, record_of, trained
 
 Asleep = tuple[CohortId, int, CoordinatorState]  # an owner's cohort, its epoch, and what it has seen last
+
+
+Begun = tuple[
+    CohortId, int, Prepared | Fenced, int
+]  # a cohort, its owner's epoch, what held, and the writes until then
 
 
 class Crash(Exception):  # noqa: N818
@@ -50,6 +56,7 @@ class Owners(RuleBasedStateMachine):
     """What a service's processes do to their store, beside the same done to one value in memory."""
 
     asleep = Bundle("asleep")
+    elsewhere = Bundle("elsewhere")  # changes that were begun, and are made in another process
 
     def __init__(self) -> None:
         super().__init__()
@@ -57,6 +64,7 @@ class Owners(RuleBasedStateMachine):
         self.state = start(RULES, initial_model)
         self.coordinator = 0
         self.rounds = dict[CohortId, int]()
+        self.writes = 0
         with Store(self.folder, KINDS) as store:
             store.begin(record_of(self.state))
         self.store = self._opened()
@@ -67,6 +75,7 @@ class Owners(RuleBasedStateMachine):
         return self._taken_over(ROOT)
 
     def _taken_over(self, cohort: CohortId) -> Asleep:
+        self.writes += 1
         epoch = self.store.take_over(self.coordinator, cohort)
         self.state, expected = take_over(self.state, (cohort,))
         assert epoch == expected
@@ -109,11 +118,43 @@ class Owners(RuleBasedStateMachine):
             assert found == Fenced(cohort, epoch, current)
             return seen
         assert found is None
+        self.writes += 1
         self.state = expected
         return expected
 
+    @rule(owner=asleep, target=elsewhere)
+    def begin_a_change(self, owner: Asleep) -> Begun:
+        cohort, epoch, _ = owner
+        found = self.store.prepare(cohort, epoch)
+        current = self.state.epoch(cohort) if cohort in self.state.cohorts else None
+        assert found == Fenced(cohort, epoch, current) if epoch != current else isinstance(found, Prepared)
+        return cohort, epoch, found, self.writes
+
+    @rule(begun=consumes(elsewhere), parts=st.booleans())
+    def end_a_change(self, begun: Begun, parts: bool) -> None:
+        """Carry out what was made of what held; it happens, unless anybody has written anything meanwhile."""
+        cohort, epoch, prepared, writes = begun
+        if isinstance(prepared, Fenced) or len(self.state.tree.leaves) > 4:
+            return
+        before = prepared.before.state
+        made = commit(before, epoch, (parted if parts else trained)(before, cohort))
+        assert isinstance(made, CoordinatorState)
+        # As they come by on their way: together, so that what is the same stays the same.
+        arrived, after = copy.deepcopy((prepared, replace(prepared.before, state=made)))
+        found = self.store.carry_out(cohort, epoch, arrived, after, ())
+        if cohort not in self.state.cohorts or self.state.epoch(cohort) != epoch:
+            assert isinstance(found, Fenced)
+        else:
+            assert found is (writes == self.writes)
+        if found is True:
+            self.writes += 1
+            state = commit(self.state, epoch, (parted if parts else trained)(self.state, cohort))
+            assert isinstance(state, CoordinatorState)
+            self.state = state
+
     @rule()
     def start_again(self) -> None:
+        self.writes += 1  # what was begun before was begun with another
         self.store.__exit__()
         self.store = self._opened()
 
@@ -124,6 +165,7 @@ class Owners(RuleBasedStateMachine):
 
     @rule()
     def another_coordinator(self) -> None:
+        self.writes += 1
         before, self.coordinator = self.coordinator, self.store.new_coordinator()
         leaf = self.state.tree.leaves[0]
         assert self.store.take_over(before, leaf) == Fenced(leaf, before, self.coordinator)

@@ -7,9 +7,10 @@ import pytest
 
 from auxo.core.types import ROOT, CohortId
 from auxo.service.coordinator_process import ADDRESS_FILE, Supervisor, _ports
-from auxo.service.owners import Started
+from auxo.service.desks import Pulse
 from auxo.service.plan import begin
 from auxo.service.pulses import Pulses
+from auxo.service.starters import Started
 from tests.service.made_store import parted
 from tests.service.test_mending import planned
 
@@ -26,12 +27,19 @@ class Child:
     def kill(self) -> None:
         """It has ended."""
 
+    def ask_to_end(self) -> None:
+        """It has ended."""
+
 
 @dataclass
 class Children:
     """Starts them."""
 
     started: dict[CohortId, Child] = field(default_factory=dict)
+    can_be_seen: bool = True
+
+    def is_there(self) -> bool:
+        return self.can_be_seen
 
     def start(self, cohort: CohortId, epoch: int) -> Started:
         self.started[cohort] = Child()
@@ -69,3 +77,26 @@ def test_an_address_that_was_half_written_is_no_reason_not_to_start(said: str, p
     plan.directory.mkdir()
     (plan.directory / ADDRESS_FILE).write_text(said)
     assert _ports(plan, plan.directory) == range(port, port + 1)
+
+
+def test_while_no_sign_of_life_can_come_by_nobody_is_taken_for_dead(tmp_path: Path) -> None:
+    plan = planned(tmp_path)
+    begin(plan, 0.0)
+    children, now = Children(), [0.0]
+    with plan.store() as store:
+        pulses = Pulses.of(plan.directory)
+        cohorts = Supervisor(plan, store, store.new_coordinator(), children, pulses, 0.0, lambda: now[0])
+        cohorts.turn(store.read(()))
+        epoch = store.read(()).owners[ROOT].epoch
+        pulses.tell(Pulse(ROOT, epoch, 1, 1, 0, "idle"))
+        cohorts.turn(store.read(()))
+        children.can_be_seen = False
+        now[0] += 1000
+        cohorts.turn(store.read(()))
+        children.can_be_seen = True
+        now[0] += plan.service.silent_s / 2
+        cohorts.turn(store.read(()))
+        assert store.read(()).owners[ROOT].epoch == epoch
+        now[0] += plan.service.silent_s
+        cohorts.turn(store.read(()))
+        assert store.read(()).owners[ROOT].epoch == epoch + 1

@@ -38,6 +38,7 @@ def resume(
     config = _elsewhere(parse_config(directory.config_text(), source=str(run)), engine, ray_address, workers)
     summary = directory.read_summary()
     if summary is not None and summary.status == "finished":
+        directory.tidy()
         typer.echo(f"{run}: the run has finished, and there is nothing to resume")
     else:
         summary = run_into(directory, config, MessageConsole(), is_resumed=True)

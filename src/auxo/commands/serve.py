@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from auxo.commands.command_group import examples
-from auxo.commands.options import Overrides
+from auxo.commands.options import EngineName, Overrides, RayAddress, all_overrides
 from auxo.commands.running import tell_unused
 from auxo.experiments.config_file import load_config
 from auxo.reporting.federation_report import write_federation_report
@@ -15,6 +15,7 @@ from auxo.reporting.message_console import MessageConsole
 EXAMPLES = examples(
     "auxo serve study.toml  # goes on where it was, if it has run before",
     "auxo serve study.toml --set service.port=0 --set training.rounds=50",
+    "auxo serve study.toml --engine ray --ray-address auto  # cohorts are actors on the nodes of a cluster",
     "auxo clients invite runs/study-service phone-7  # a token for a client",
 )
 
@@ -22,6 +23,8 @@ EXAMPLES = examples(
 def serve(
     config_file: Annotated[Path, typer.Argument(metavar="CONFIG.toml")],
     overrides: Overrides = None,
+    engine: EngineName = None,
+    ray_address: RayAddress = None,
 ) -> None:
     """Serve a federation to real clients over HTTP: a coordinator, and a process for each cohort.
 
@@ -35,7 +38,7 @@ def serve(
     from auxo.service.outcome import write_cohort_models  # noqa: PLC0415
     from auxo.service.plan import plan_of  # noqa: PLC0415
 
-    config, messages = load_config(config_file, overrides or ()), MessageConsole()
+    config, messages = load_config(config_file, all_overrides(overrides, None, engine, ray_address)), MessageConsole()
     tell_unused([config], messages)
     plan = plan_of(config)
     keeper = Keeper(plan, typer.echo)

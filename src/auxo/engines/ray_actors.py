@@ -20,6 +20,7 @@ from auxo.core.gathering import Examined
 from auxo.core.types import Float32Array, FloatArray
 from auxo.core.validation import Reason
 from auxo.engines.chunks import chunks_of, most_jobs
+from auxo.engines.deaths import DIED_ALONE, IN_A_ROW, Deaths, words_of_failed
 from auxo.engines.examined_chunks import SeenAnswer, examined_into, whole
 from auxo.engines.in_process import InProcess
 from auxo.engines.memory import keep_freed_memory
@@ -31,7 +32,7 @@ from auxo.runtime.patience import LOOK_S, Patience
 from auxo.training.trainer import Job
 
 # All of these are our own choices, and not a bit of a result depends on them.
-TRIES = 3  # times that one task may cost the process it runs in
+TRIES = 3  # times that a round may cost the process that closes it
 _CHUNKS_EACH = 2  # given to a trainer at a time: one in work, and one that it need not wait for
 _JOBS_AT_ONCE = 64  # most jobs in a chunk: each costs a few calls of Ray
 _CHUNK_BYTES = 2**25  # most bytes of updates in a chunk, unless a single one is larger
@@ -118,7 +119,7 @@ class ActorRound:
     """What a cohort's actor gives back."""
 
     closed: Closed
-    losses: Sequence[int]  # trainers that were lost in this round, once for each time
+    notes: Sequence[str]  # what was lost, and tried again or done without
 
 
 class CohortActor:
@@ -146,7 +147,7 @@ class CohortActor:
         chunks = chunks_of(training.jobs, _CHUNKS_EACH * len(self._attendance.crew.trainers), most)
         work = _Work(self._attendance, self._rules.fingerprint, models, chunks, training.mods)
         closed = close_round(self._rules, closing, returned_by(training, work.in_order()))
-        return ActorRound(closed, work.losses)
+        return ActorRound(closed, work.notes)
 
 
 class _Attendance:
@@ -193,6 +194,10 @@ class _Attendance:
         return is_lost
 
 
+_Piece = tuple[int, int]
+"""A chunk of a round's jobs by its place; of one that has cost a trainer also the place of each job in it."""
+
+
 class _Work:
     """One round's chunks on their way to the trainers and back; answers come in order, whoever is lost meanwhile.
 
@@ -207,46 +212,57 @@ class _Work:
         chunks: Sequence[Sequence[Job]],
         mods: Sequence[ClientMod],
     ) -> None:
-        self.losses: list[int] = []
+        self.notes: list[str] = []
         self._attendance = attendance
         self._fingerprint = replace(fingerprint)  # a new one, for the signs that it has drawn need not travel
         self._models = models
-        self._chunks = chunks
+        self._pieces: dict[_Piece, Sequence[Job]] = {(place, 0): jobs for place, jobs in enumerate(chunks)}
         self._mods = mods
-        self._waiting = list(range(len(chunks)))  # a heap
-        self._given: dict[Any, tuple[int, int]] = {}  # reference: trainer and chunk, in the order given
-        self._answers: dict[int, _Chunk] = {}  # of chunks that are not gathered yet
-        self._tries = [0] * len(chunks)
+        self._waiting = list(self._pieces)  # a heap
+        self._given: dict[Any, tuple[int, _Piece]] = {}  # reference: trainer and piece, in the order given
+        self._answers: dict[_Piece, _Chunk] = {}  # of pieces that are not gathered yet
+        self._suspects: set[_Piece] = set()
+        self._deaths = Deaths()
         self._alone_s = 0.0  # without any trainer at work, about
 
     def in_order(self) -> Iterator[Examined | Reason | Failure]:
-        for first in range(len(self._chunks)):
+        while self._pieces:
+            first = min(self._pieces)
             self._give(first)
             while first not in self._answers:
                 self._take()
+                first = min(self._pieces)  # it may be in parts by now
                 self._give(first)
+            del self._pieces[first]
             for seen, update, direction in zip(*self._answers.pop(first), strict=True):
                 yield whole(seen, update, direction)
 
-    def _give(self, first: int) -> None:
-        """Keep the trainers busy; ``first`` is the first chunk that is not gathered."""
+    def _give(self, first: _Piece) -> None:
+        """Keep the trainers busy; ``first`` is the first piece that is not gathered."""
         crew = self._attendance.crew
         load = dict.fromkeys(self._attendance.present(), 0)
-        for number, _ in self._given.values():
+        for number, piece in self._given.values():
             if number in load:
-                load[number] += 1
-        while load and self._waiting and self._waiting[0] < first + _CHUNKS_EACH * len(crew.trainers):
+                load[number] += self._weight(piece)
+        while load and self._waiting and self._waiting[0][0] < first[0] + _CHUNKS_EACH * len(crew.trainers):
             idlest = min(load, key=lambda number: load[number])
-            if load[idlest] == _CHUNKS_EACH:
+            if load[idlest] + self._weight(self._waiting[0]) > _CHUNKS_EACH:
                 return
-            chunk = heapq.heappop(self._waiting)
+            piece = heapq.heappop(self._waiting)
             answers = crew.trainers[idlest].train.remote(
-                [crew.shared], self._fingerprint, self._chunks[chunk], self._mods, *self._models
+                [crew.shared], self._fingerprint, self._pieces[piece], self._mods, *self._models
             )
-            self._given[answers] = (idlest, chunk)
+            self._given[answers] = (idlest, piece)
             if not load[idlest]:
                 self._attendance.pulses[idlest].begin()
-            load[idlest] += 1
+            load[idlest] += self._weight(piece)
+
+    def _weight(self, piece: _Piece) -> int:
+        """Return how many chunks a piece counts as: with one that a trainer was lost over nothing else is given.
+
+        An answer that Ray is yet to send is lost with its process, and whoever gave it would be blamed for that.
+        """
+        return _CHUNKS_EACH if piece in self._suspects else 1
 
     def _take(self) -> None:
         """Wait for news of a chunk or of a lost trainer, but not long; see to all there is, and to who is silent."""
@@ -268,38 +284,53 @@ class _Work:
         self._look_after()
 
     def _finish(self, reference: Any) -> None:
-        trainer, chunk = self._given.pop(reference)
+        trainer, piece = self._given.pop(reference)
         try:
-            self._answers[chunk] = get(reference)
-            self._attendance.pulses[trainer].finish(len(self._chunks[chunk]))
+            self._answers[piece] = get(reference)
+            self._attendance.pulses[trainer].finish(len(self._pieces[piece]))
+            self._deaths.trained(piece)
         except LOST:
-            heapq.heappush(self._waiting, chunk)
             if self._attendance.miss(trainer):
-                self.losses.append(trainer)
-                self._count(chunk)
+                self._lose(trainer, piece)
+            else:  # it had not come to it
+                heapq.heappush(self._waiting, piece)
 
     def _look_after(self) -> None:
         """Take the work from those who are stopped or hang, and see that they begin anew."""
-        first = dict(reversed(self._given.values()))  # of each trainer's chunks
+        first = dict(reversed(self._given.values()))  # of each trainer's pieces
         for trainer in list(self._attendance.absent.values()):
             self._attendance.is_lost(trainer, None)
-        for trainer, chunk in first.items():
-            if not self._attendance.is_lost(trainer, len(self._chunks[chunk])):
+        for trainer, piece in first.items():
+            if not self._attendance.is_lost(trainer, len(self._pieces[piece])):
                 continue
             for reference in [one for one, (whose, _) in self._given.items() if whose == trainer]:
-                heapq.heappush(self._waiting, self._given.pop(reference)[1])
+                other = self._given.pop(reference)[1]
+                if other != piece:
+                    heapq.heappush(self._waiting, other)
             self._attendance.miss(trainer)
-            self.losses.append(trainer)
-            self._count(chunk)
+            self._lose(trainer, piece)
 
-    def _count(self, chunk: int) -> None:
-        self._tries[chunk] += 1
-        if self._tries[chunk] == TRIES:
-            rows = ", ".join(str(job.client_row) for job in self._chunks[chunk])
+    def _lose(self, trainer: int, piece: _Piece) -> None:
+        """Have what a trainer was lost over trained again, one participant at a time, or without the one that it is."""
+        workers = len(self._attendance.crew.trainers)
+        self.notes.append(f"Ray worker {trainer + 1} of {workers} was lost; its participants train again")
+        jobs = self._pieces[piece]
+        if self._deaths.has_failed(piece, jobs):
+            self._check_deaths(jobs[0])
+            self.notes.append(words_of_failed(jobs[0]))
+            self._answers[piece] = [DIED_ALONE], np.zeros((1, 0), dtype=np.float32), np.zeros((1, 0))
+            return
+        for place, job in enumerate(jobs, start=piece[1]):
+            self._pieces[piece[0], place] = [job]
+            self._suspects.add((piece[0], place))
+            heapq.heappush(self._waiting, (piece[0], place))
+
+    def _check_deaths(self, job: Job) -> None:
+        if self._deaths.are_too_many:
             raise WorkersLost(
-                f"{TRIES} Ray workers died while training the same participants, most often for want of memory; run "
-                "again with fewer workers (--set run.workers=1) or on nodes with more memory. These are the clients in "
-                f"rows {rows}"
+                f"{IN_A_ROW} participants one after another have cost the Ray workers that trained them, most often "
+                "for want of memory; run again with fewer workers (--set run.workers=1) or on nodes with more memory. "
+                f"The last is the client in row {job.client_row}"
             )
 
 

@@ -108,8 +108,8 @@ class RayCluster:
                 self._check_cluster()
                 self.on_note(f"the Ray actor of cohort {closing.cohort} was lost; its round is run again")
                 continue
-            for trainer in run.losses:
-                self.on_note(f"Ray worker {trainer + 1} of {len(crew.trainers)} was lost; its participants train again")
+            for note in run.notes:
+                self.on_note(note)
             # What Ray hands out lies in its object store, and that does not outlive the cluster.
             closed = copy.deepcopy(run.closed)
             if closed.outcome is not None and isinstance(closed.outcome.decision, Partition):

@@ -4,7 +4,7 @@ import math
 import mmap
 import signal
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Self, TypeVar
@@ -20,6 +20,7 @@ from auxo.core.gathering import Examined
 from auxo.core.types import Float32Array, FloatArray
 from auxo.core.validation import Reason
 from auxo.engines.chunks import chunks_of, most_jobs
+from auxo.engines.deaths import DIED_ALONE, IN_A_ROW, Deaths, words_of_failed
 from auxo.engines.examined_chunks import SeenAnswer, examined_into, whole
 from auxo.engines.in_process import InProcess
 from auxo.engines.memory import keep_freed_memory
@@ -34,7 +35,6 @@ _ROWS = 64  # participants a worker gets at a time at most; a result's bits do n
 _SLOT_BYTES = 32 * 2**20  # updates of one such chunk, at most, or a single one
 _TASKS_AHEAD = 2  # chunks a worker has been given: one to train, and one not to wait for
 _SLOTS_A_WORKER = _TASKS_AHEAD + 1  # and one whose updates are being gathered
-_MAX_TRIES = 3  # of a chunk whose worker dies
 _DIED = "died"
 
 OnNote = Callable[[str], None]
@@ -43,8 +43,9 @@ _Number = TypeVar("_Number", bound=np.generic)
 
 @dataclass(frozen=True)
 class _Task:
-    number: int  # unique while the engine runs
+    number: int  # of a chunk, unique while the engine runs
     slot: int
+    row: int  # of the slot, that the first job has; a chunk that has cost a worker is trained one job at a time
     jobs: Sequence[Job]
     models: int  # of the round, the first of those in shared memory
     mods: Sequence[ClientMod]
@@ -53,6 +54,7 @@ class _Task:
 @dataclass(frozen=True)
 class _Done:
     number: int
+    row: int
     seen: list[SeenAnswer]
     error: Raised | None = None
 
@@ -90,7 +92,7 @@ class WorkerProcesses:
     _shared: _Shared | None = field(default=None, init=False)
     _crew: list[_Worker] = field(default_factory=list, init=False)
     _next_number: int = field(default=0, init=False)
-    _tries: dict[int, int] = field(default_factory=dict, init=False)
+    _deaths: Deaths = field(default_factory=Deaths, init=False)
 
     def __post_init__(self) -> None:
         if self.workers < 2:
@@ -110,7 +112,7 @@ class WorkerProcesses:
         """Return what `close_round` makes of the participants' updates.
 
         Raises:
-            WorkersLost: a chunk of participants has cost several workers their lives; the message says what to do.
+            WorkersLost: training itself is what workers die of; the message says what to do.
         """
         return close_round(rules, closing, returned_by(training, self._answers(rules.fingerprint, training)))
 
@@ -118,11 +120,11 @@ class WorkerProcesses:
         shared = self._start(fingerprint, len(training.models))
         for number, weights in enumerate(training.models):
             shared.models[number] = weights
-        for task, done in self._done_in_order(training):
-            for place, seen in enumerate(done.seen):
+        for task, found in self._done_in_order(training):
+            for place, seen in enumerate(found):
                 yield whole(seen, shared.updates[task.slot, place], shared.directions[task.slot, place])
 
-    def _done_in_order(self, training: Training) -> Iterator[tuple[_Task, _Done]]:
+    def _done_in_order(self, training: Training) -> Iterator[tuple[_Task, list[SeenAnswer]]]:
         """Yield every chunk of jobs with its results, in order; a slot is given away when the next one is asked for."""
         shared = self._shared
         assert shared is not None  # noqa: S101 - _answers has started the workers
@@ -131,24 +133,25 @@ class WorkerProcesses:
         chunks = chunks_of(training.jobs, self.workers, rows)
         free = list(range(slots))
         sent: dict[int, _Task] = {}  # by place in the order
-        results: dict[int, _Done] = {}  # by number
+        results: dict[int, list[_Done]] = {}  # by number
         for place in range(len(chunks)):
-            while place not in sent or sent[place].number not in results:
+            while place not in sent or not _is_whole(sent[place], results.get(sent[place].number, ())):
                 while free and len(sent) < len(chunks) and self._idlest() is not None:
                     sent[len(sent)] = self._give(free.pop(), chunks[len(sent)], training)
                 for done in self._wait():
-                    results[done.number] = done
+                    results.setdefault(done.number, []).append(done)
             task = sent[place]
-            done = results.pop(task.number)
-            if done.error is not None:
-                raise done.error.error()
-            yield task, done
+            parts = sorted(results.pop(task.number), key=lambda done: done.row)
+            for done in parts:
+                if done.error is not None:
+                    raise done.error.error()
+            yield task, [seen for done in parts for seen in done.seen]
             free.append(task.slot)
 
     def _give(self, slot: int, jobs: Sequence[Job], training: Training) -> _Task:
         worker = self._idlest()
         assert worker is not None  # noqa: S101 - the caller has looked
-        task = _Task(self._next_number, slot, jobs, len(training.models), training.mods)
+        task = _Task(self._next_number, slot, 0, jobs, len(training.models), training.mods)
         self._next_number += 1
         worker.tasks.append(task)
         worker.at_work = worker.at_work or self.patience.begin()
@@ -178,18 +181,20 @@ class WorkerProcesses:
             except (EOFError, OSError):
                 ready.add(worker.process.sentinel)
             if worker.process.sentinel in ready and not worker.process.is_alive():
-                self._replace(worker, _DIED)
+                found += self._replace(worker, _DIED)
             elif (why := self._why_lost(worker)) is not None:
                 worker.process.kill()  # before another gets its tasks: both would write to the same memory
-                self._replace(worker, f"{why} and was killed")
+                found += self._replace(worker, f"{why} and was killed")
         return found
 
     def _take(self, worker: _Worker, done: _Done) -> _Done:
         assert worker.at_work is not None  # noqa: S101 - it had something to do
         self.patience.finish(worker.at_work, len(worker.tasks[0].jobs))
-        worker.tasks = [task for task in worker.tasks if task.number != done.number]
+        worker.tasks = [task for task in worker.tasks if (task.number, task.row) != (done.number, done.row)]
         worker.at_work = self.patience.begin() if worker.tasks else None
-        self._tries.pop(done.number, None)
+        for task in worker.tasks[_TASKS_AHEAD - 1 : _TASKS_AHEAD]:  # of a chunk in parts, the rest has waited
+            self._send(worker, task)
+        self._deaths.trained((done.number, done.row))
         return done
 
     def _why_lost(self, worker: _Worker) -> str | None:
@@ -198,27 +203,35 @@ class WorkerProcesses:
         self.patience.hear(worker.at_work, worker.beats())
         return self.patience.why_lost(worker.at_work, len(worker.tasks[0].jobs))
 
-    def _replace(self, worker: _Worker, what: str) -> None:
-        """Put a new process in the place of one that ``what`` says of what became of it."""
+    def _replace(self, worker: _Worker, what: str) -> list[_Done]:
+        """Put a new process in the place of one that ``what`` says of what became of it; return who has failed."""
         worker.process.join()
-        how = worker.process.exitcode
-        if worker.tasks:
-            first = worker.tasks[0].number
-            self._tries[first] = self._tries.get(first, 0) + 1
-            if self._tries[first] >= _MAX_TRIES:
-                # One that is killed from outside is most often killed for want of memory.
-                is_memory = what == _DIED and how == -signal.SIGKILL
-                cause = "most often for want of memory" if is_memory else "by what the model's code does"
-                raise WorkersLost(
-                    f"{_MAX_TRIES} worker processes {_DIED} while training the same participants (the last {what}, "
-                    f"exit code {how}), {cause}; run again with fewer workers (--set run.workers=1)"
-                )
+        how, failed = worker.process.exitcode, list[_Done]()
         self.on_note(f"a worker process {what} (exit code {how}); its participants train again in a new one")
+        if worker.tasks:
+            first, *others = worker.tasks
+            if self._deaths.has_failed((first.number, first.row), first.jobs):
+                self._check_deaths(what, how)
+                self.on_note(words_of_failed(first.jobs[0]))
+                failed, worker.tasks = [_Done(first.number, first.row, [DIED_ALONE])], others
+            else:
+                worker.tasks = [*_one_by_one(first), *others]
         fresh = self._hire()
         worker.process, worker.connection, worker.pulse = fresh.process, fresh.connection, fresh.pulse
-        worker.at_work = self.patience.begin()
-        for task in worker.tasks:
+        worker.at_work = self.patience.begin() if worker.tasks else None
+        for task in worker.tasks[:_TASKS_AHEAD]:
             self._send(worker, task)
+        return failed
+
+    def _check_deaths(self, what: str, how: int | None) -> None:
+        if self._deaths.are_too_many:
+            # One that is killed from outside is most often killed for want of memory.
+            is_memory = what == _DIED and how == -signal.SIGKILL
+            cause = "most often for want of memory" if is_memory else "by what the model's code does"
+            raise WorkersLost(
+                f"{IN_A_ROW} participants one after another have cost the worker processes that trained them (the last "
+                f"{what}, exit code {how}), {cause}; run again with fewer workers (--set run.workers=1)"
+            )
 
     def _drain(self) -> None:
         """Let workers finish what a round that was given up has left behind."""
@@ -257,6 +270,15 @@ class WorkerProcesses:
         self._crew, self._shared, self._fingerprint = [], None, None
 
 
+def _one_by_one(task: _Task) -> list[_Task]:
+    """Return a task for each of its participants."""
+    return [replace(task, row=task.row + place, jobs=[job]) for place, job in enumerate(task.jobs)]
+
+
+def _is_whole(task: _Task, parts: Sequence[_Done]) -> bool:
+    return any(done.error for done in parts) or sum(len(done.seen) for done in parts) == len(task.jobs)
+
+
 def _in_shared_memory(dtype: np.dtype[_Number], *shape: int) -> NDArray[_Number]:
     return np.frombuffer(mmap.mmap(-1, dtype.itemsize * math.prod(shape)), dtype).reshape(shape)
 
@@ -288,11 +310,11 @@ def _work(connection: Connection, engine: InProcess, fingerprint: Fingerprint, s
 
 
 def _train(task: _Task, engine: InProcess, fingerprint: Fingerprint, shared: _Shared) -> _Done:
-    updates = shared.updates[task.slot, : len(task.jobs)]
-    directions = shared.directions[task.slot, : len(task.jobs)]
+    rows = slice(task.row, task.row + len(task.jobs))
+    updates, directions = shared.updates[task.slot, rows], shared.directions[task.slot, rows]
     models = list(shared.models[: task.models])
     try:
         answers = engine.answers(models, task.jobs, task.mods, updates)
-        return _Done(task.number, examined_into(updates, directions, answers, fingerprint, bool(task.mods)))
+        return _Done(task.number, task.row, examined_into(updates, directions, answers, fingerprint, bool(task.mods)))
     except Exception as error:  # noqa: BLE001 - whatever it is, it belongs to the process that asked
-        return _Done(task.number, [], Raised.of(error))
+        return _Done(task.number, task.row, [], Raised.of(error))

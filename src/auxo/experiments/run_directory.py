@@ -7,6 +7,7 @@ import tomllib
 import zipfile
 import zlib
 from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -20,6 +21,7 @@ from auxo.experiments.model_inputs import ModelInputs
 from auxo.experiments.stamp import Stamp
 from auxo.experiments.summary import Summary
 from auxo.files.atomic_write import is_ours_for_now, new_file, whole_file, write_whole
+from auxo.files.directory_lock import DirectoryInUse, locked_directory
 from auxo.files.errors import FileError, file_error
 from auxo.files.typed_json import json_reader
 from auxo.population.preparation import Preparation, preparation_from_json
@@ -157,6 +159,11 @@ class RunDirectory:
             for entry in [one for one in self.path.iterdir() if is_ours_for_now(one)]:
                 entry.unlink(missing_ok=True)  # of a process that was ended while it held or wrote something here
             self.path.rmdir()
+
+    def tidy(self) -> None:
+        """Remove what a finished run may have left that was killed as it ended: its checkpoints, and its lock."""
+        with suppress(DirectoryInUse), locked_directory(self.path):  # or else it is just ending by itself
+            shutil.rmtree(self.checkpoints, ignore_errors=True)
 
     @property
     def checkpoints(self) -> Path:

@@ -100,7 +100,7 @@ class RunFiles:
             _take_up(record, arrays, run)
             mark = record.events
             LOG.info("the run goes on from a checkpoint: %s", _where(run))
-        self._bans, self._keys = BanFiles(self.recorder.directory), SigningKeys(self.recorder.directory)
+        self._bans, self._keys = BanFiles(self.recorder.directory), SigningKeys.of(self.recorder.directory)
         self._update(run, self._bans, self._keys)
         path = self.recorder.directory / "events.jsonl"
         try:

@@ -1,10 +1,12 @@
 """Processes that are forked to work for this one, and end with it; a pipe leads to each, and a pulse comes back."""
 
+import ctypes
 import itertools
 import mmap
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -16,6 +18,7 @@ from threadpoolctl import threadpool_limits
 
 _HEARTBEAT_S = 0.5  # how often a worker says that it lives, and looks whether its parent still does; our choice
 _BEAT_BYTES = 8
+_PARENT_DEATH_SIGNAL = 1  # the number of Linux's prctl
 
 
 @dataclass
@@ -52,12 +55,19 @@ def end(workers: Sequence[Forked]) -> None:
 
 
 def _begin(parent: int, pulse: mmap.mmap, work: Callable[..., None], *given: object) -> None:
+    _end_with_parent()
     threading.Thread(target=_watch, args=(parent, pulse), daemon=True).start()
     # Ctrl-C is for the process that waits for the workers; one that died of it would be waited for in vain.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.environ["OMP_NUM_THREADS"] = "1"  # for libraries that are loaded later
     threadpool_limits(1)
     work(*given)
+
+
+def _end_with_parent() -> None:
+    """Have the system end this process with its parent: one that is stopped then could not do so itself."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PARENT_DEATH_SIGNAL, signal.SIGKILL)
 
 
 def _watch(parent: int, pulse: mmap.mmap) -> None:

@@ -64,7 +64,7 @@ class ServerCheckpoints:
     def __post_init__(self) -> None:
         self.folder = Path(self.folder)
         interval = CheckpointInterval(seconds=self.every_s)
-        self._bans, self._keys = BanFiles(self.folder), SigningKeys(self.folder)
+        self._bans, self._keys = BanFiles(self.folder), SigningKeys.of(self.folder)
         self._recorder = Recorder(self.folder, interval, self.on_problem, "", self.disk, self.clock)
 
     def __enter__(self) -> Self:

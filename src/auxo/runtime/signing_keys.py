@@ -1,5 +1,6 @@
 """The keys in a server's directory, as the server uses them: one that is added while it runs signs from then on."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,10 +11,15 @@ from auxo.runtime.signing import VALID_ROUNDS
 
 @dataclass
 class SigningKeys:
-    """Has a server sign with the keys in its directory."""
+    """Has a server sign with the keys in its directory, or with those that somebody reads for it."""
 
-    directory: Path
+    read: Callable[[int], tuple[Key, ...]]  # given the server's round
     _keys: tuple[Key, ...] = ()
+
+    @staticmethod
+    def of(directory: Path) -> "SigningKeys":
+        """Return those in a directory."""
+        return SigningKeys(lambda now: keys_at(directory, now, VALID_ROUNDS))
 
     def update(self, server: Server) -> None:
         """Give the server its keys, if they are others than before.
@@ -22,7 +28,7 @@ class SigningKeys:
             FileError: the file is damaged, or others than its owner can read it.
             OSError: there is no room for it.
         """
-        keys = keys_at(self.directory, server.farthest, VALID_ROUNDS)
+        keys = self.read(server.farthest)
         if keys != self._keys:
             server.sign_with(keys)
             self._keys = keys

@@ -21,6 +21,7 @@ from auxo.protocol.messages import AffinityFeedback, CheckIn, TaskFailure, TaskR
 from auxo.runtime.client_numbers import client_number
 from auxo.runtime.round_events import RoundEnd
 from auxo.runtime.server import GatheredRound, Server
+from auxo.service.commit_point import CommitPoint
 from auxo.service.desks import Assigned, ComeAgain, NoFeedback, Pulse, Received, Refusal
 from auxo.service.problems import jittered
 from auxo.service.round_book import (
@@ -33,7 +34,6 @@ from auxo.service.round_book import (
     digest_of,
 )
 from auxo.service.round_commits import NotCarriedOut, RoundCommits
-from auxo.service.store import Store
 
 _REMEMBERED = 3  # closed rounds of which feedback can be had, however long ago they closed; our choice
 
@@ -61,7 +61,7 @@ class LiveCohort:
     def __init__(
         self,
         server: Server,
-        store: Store,
+        store: CommitPoint,
         me: tuple[CohortId, int],
         settings: RoundSettings,
         clock: Callable[[], float],
@@ -304,7 +304,11 @@ class LiveCohort:
             self._not_before_s = now + self._settings.window_s
             return
         names = dict.fromkeys(name for task in tasks for name in task.models)
-        models = {name: self._commits.model(name) for name in names}
+        try:
+            models = {name: self._commits.model(name) for name in names}
+        except OSError:  # the way to the store is broken, as `refresh` has told
+            self._not_before_s = now + self._settings.window_s
+            return
         asked = {client_number(task.client): AskedClient(task) for task in tasks}
         known = {client: one for client, one in asked.items() if client is not None}
         for client in known:

@@ -1,9 +1,11 @@
 """The process of one cohort: ``python -m auxo.service.cohort_process DIRECTORY COHORT EPOCH``."""
 
 import os
+import socket
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,44 +19,71 @@ from auxo.runtime.server_record import ServerRecord
 from auxo.runtime.signing_keys import SigningKeys
 from auxo.service.client_tokens import client_tokens
 from auxo.service.cohort_desk import LiveCohort
+from auxo.service.commit_point import CommitPoint, Common, PulseBoard
 from auxo.service.http_cohort import cohort_app
 from auxo.service.http_limits import HttpLimits
 from auxo.service.plan import ServicePlan, plan_in
-from auxo.service.process import listen, log_to_standard_error, run_process
+from auxo.service.process import Beats, listen, log_to_standard_error, run_process
 from auxo.service.pulses import COORDINATOR, Pulses
-from auxo.service.store import Held, Store
+from auxo.service.store import Held
 
 FENCED = 3
 """Exit code of a process that another has followed."""
 
 
-def run_cohort(directory: Path, cohort: CohortId, epoch: int) -> int:
-    """Run a cohort until it is over; return the exit code."""
+def run_cohort(
+    plan: ServicePlan, common: Common, cohort: CohortId, epoch: int, address: Callable[[socket.socket], str]
+) -> int:
+    """Run a cohort until it is over; return the exit code.
+
+    Args:
+        plan: of the service.
+        common: what it shares with the other processes.
+        cohort: which it is.
+        epoch: of this owner.
+        address: returns how clients reach a socket of this process.
+    """
     log_to_standard_error(f"cohort {cohort}, epoch {epoch}:")
+    store = common.store
+    store.sweep()  # what the owner before it has left half written
+    if not is_mended(plan, store, cohort, epoch):
+        return FENCED
+    server = plan.server()
+    signing = SigningKeys(common.keys)
+    desk = LiveCohort(server, store, (cohort, epoch), plan.rounds, time.monotonic, time.time)
+    if plan.rules.signed:  # now that the server knows its round, by which older keys end
+        signing.update(server)
+    first, last = plan.service.cohort_ports or (0, 0)
+    listener = listen(plan.service.host, range(first, last + 1))
+    if not store.arrived(cohort, epoch, address(listener), os.getpid()):
+        return FENCED
+    app = cohort_app(desk, common.tokens, HttpLimits().for_model(len(plan.initial)))
+    turn = _Turns(desk, server, plan, signing, common.pulses)
+    return run_process(app, listener, plan, Beats(common.pulses, desk.pulse), turn)
+
+
+def run_here(directory: Path, cohort: CohortId, epoch: int) -> int:
+    """Run a cohort on the machine that has the directory of its service; return the exit code."""
     plan = plan_in(directory)
     with plan.store() as store:
-        if not is_mended(plan, store, cohort, epoch):
-            return FENCED
-        server = plan.server()
-        signing = SigningKeys(directory)
-        desk = LiveCohort(server, store, (cohort, epoch), plan.rounds, time.monotonic, time.time)
-        if plan.rules.signed:  # now that the server knows its round, by which older keys end
-            signing.update(server)
-        first, last = plan.service.cohort_ports or (0, 0)
-        listener = listen(plan.service.host, range(first, last + 1))
-        if not store.arrived(cohort, epoch, plan.address(listener), os.getpid()):
-            return FENCED
-        app = cohort_app(desk, client_tokens(directory), HttpLimits().for_model(len(plan.initial)))
-        turn = _Turns(desk, server, plan, signing)
-        return run_process(app, listener, plan, desk.pulse, turn)
+        return run_cohort(plan, common_in(plan, store), cohort, epoch, plan.address)
+
+
+def common_in(plan: ServicePlan, store: CommitPoint) -> Common:
+    """Return what processes share on the machine that has the directory of their service."""
+    directory = plan.directory
+    keys = SigningKeys.of(directory).read
+    return Common(store, Pulses.of(directory), client_tokens(directory), keys)
 
 
 class _Turns:
     """What a cohort's process does again and again."""
 
-    def __init__(self, desk: LiveCohort, server: Server, plan: ServicePlan, signing: SigningKeys) -> None:
+    def __init__(
+        self, desk: LiveCohort, server: Server, plan: ServicePlan, signing: SigningKeys, pulses: PulseBoard
+    ) -> None:
         self._desk, self._server, self._plan, self._signing = desk, server, plan, signing
-        self._pulses = Pulses.of(plan.directory)
+        self._pulses = pulses
         self._leader = _Leader(self._pulses, plan.service.silent_s)
         self._over_s: float | None = None
         self._looked_s = time.monotonic()
@@ -62,7 +91,8 @@ class _Turns:
     def __call__(self) -> int | None:
         now = time.monotonic()
         if self._plan.rules.signed and now - self._looked_s > 1:
-            self._signing.update(self._server)
+            with suppress(OSError):  # those that it has are good for a while
+                self._signing.update(self._server)
             self._looked_s = now
         if self._pulses.are_to_end:
             return 0
@@ -78,7 +108,7 @@ class _Turns:
 class _Leader:
     """Whether there is a coordinator, as a cohort sees it."""
 
-    def __init__(self, pulses: Pulses, silent_s: float) -> None:
+    def __init__(self, pulses: PulseBoard, silent_s: float) -> None:
         self._pulses, self._silent_s = pulses, silent_s
         self._beat, self._seen_s, self._looked_s = -1, float("-inf"), float("-inf")
 
@@ -92,7 +122,7 @@ class _Leader:
         return now - self._seen_s < self._silent_s
 
 
-def is_mended(plan: ServicePlan, store: Store, cohort: CohortId, epoch: int) -> bool:
+def is_mended(plan: ServicePlan, store: CommitPoint, cohort: CohortId, epoch: int) -> bool:
     """Have a cohort in the store that can be gone on with, and say what was wrong; False: it is another's by now."""
     held = store.read((cohort,))
     if cohort not in held.owners:
@@ -118,7 +148,7 @@ def is_mended(plan: ServicePlan, store: Store, cohort: CohortId, epoch: int) -> 
     return True
 
 
-def _reborn(plan: ServicePlan, store: Store, held: Held, cohort: CohortId) -> tuple[CohortState, str]:
+def _reborn(plan: ServicePlan, store: CommitPoint, held: Held, cohort: CohortId) -> tuple[CohortState, str]:
     """Return what a cohort begins with again of which nothing is left, and what that is."""
     number = held.owners[cohort].round
     parent = store.ancestor(cohort)
@@ -129,4 +159,4 @@ def _reborn(plan: ServicePlan, store: Store, held: Held, cohort: CohortId) -> tu
 
 
 if __name__ == "__main__":
-    sys.exit(run_cohort(Path(sys.argv[1]), CohortId(sys.argv[2]), int(sys.argv[3])))
+    sys.exit(run_here(Path(sys.argv[1]), CohortId(sys.argv[2]), int(sys.argv[3])))

@@ -21,10 +21,11 @@ from auxo.service.coordinator_desk import LiveCoordinator
 from auxo.service.files_for_people import FilesForPeople
 from auxo.service.http_coordinator import coordinator_app
 from auxo.service.http_limits import HttpLimits
-from auxo.service.owners import LocalOwners, Started, Starter
+from auxo.service.owners import owners_of
 from auxo.service.plan import ServicePlan, plan_in
-from auxo.service.process import listen, log_to_standard_error, run_process
+from auxo.service.process import Beats, listen, log_to_standard_error, run_process
 from auxo.service.pulses import Pulses
+from auxo.service.starters import Started, Starter
 from auxo.service.store import Held, Owner, Store
 from auxo.service.supervision import ProcessWatch, Restarts, WatchLimits
 
@@ -46,7 +47,7 @@ def run_coordinator(directory: Path) -> int:
     plan = plan_in(directory)
     own = directory / "coordinator"
     own.mkdir(exist_ok=True)
-    with locked_directory(own), plan.store() as store:
+    with locked_directory(own), plan.store() as store, owners_of(plan) as owners:
         epoch = store.new_coordinator()
         store.sweep()
         server = plan.server()
@@ -55,8 +56,9 @@ def run_coordinator(directory: Path) -> int:
         listener = listen(plan.service.host, _ports(plan, directory))
         write_whole(directory / ADDRESS_FILE, plan.address(listener).encode())
         app = coordinator_app(desk, client_tokens(directory), HttpLimits())
-        cohorts = Supervisor(plan, store, epoch, LocalOwners(directory), Pulses.of(directory), held.begun)
-        return run_process(app, listener, plan, desk.pulse, _Turns(desk, server, plan, store, cohorts))
+        cohorts = Supervisor(plan, store, epoch, owners, Pulses.of(directory), held.begun)
+        beats = Beats(Pulses.of(directory), desk.pulse)
+        return run_process(app, listener, plan, beats, _Turns(desk, server, plan, store, cohorts))
 
 
 def _ports(plan: ServicePlan, directory: Path) -> range:
@@ -115,6 +117,10 @@ class Supervisor:
         A cohort that is over, or has become others, is left alone: its process gives feedback for a while, and ends.
         """
         now = self.clock()
+        if not self.starter.is_there():
+            for one in self._cohorts.values():
+                one.watch = one.watch.unseen(now)
+            return True
         training = {one: owner for one, owner in held.owners.items() if owner.round < self.plan.rules.total_rounds}
         for cohort in self._cohorts.keys() - training.keys():
             gone = self._cohorts.pop(cohort)

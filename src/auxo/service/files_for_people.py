@@ -35,7 +35,7 @@ class FilesForPeople:
             epoch: of the coordinator.
         """
         self._plan, self._store, self._server, self._epoch = plan, store, server, epoch
-        self._keys, self._last, self._looked_s = SigningKeys(plan.directory), 0, float("-inf")
+        self._keys, self._last, self._looked_s = SigningKeys.of(plan.directory), 0, float("-inf")
         self._names = dict[int, str]()  # of those who were ever banned
         self._bans = BanFiles(plan.directory, _names=self._names)
         self.troubles: list[str] = []

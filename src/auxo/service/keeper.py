@@ -1,7 +1,5 @@
 """The keeper: the process that people see. It keeps a coordinator running, tells what happens, and ends all of it."""
 
-import os
-import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -13,10 +11,11 @@ from auxo.protocol.events import CohortEnded, Disturbance, Event, OwnerChanged, 
 from auxo.runtime.signing_keys import SigningKeys
 from auxo.service.client_tokens import client_tokens
 from auxo.service.coordinator_process import ADDRESS_FILE
-from auxo.service.owners import Adopted, LocalOwners, Started, adopt_coordinator, start_coordinator
+from auxo.service.owners import adopt_coordinator, owners_of, start_coordinator
 from auxo.service.plan import ServicePlan, begin
 from auxo.service.process import log_path
 from auxo.service.pulses import COORDINATOR, Pulses
+from auxo.service.starters import Started, Starter
 from auxo.service.supervision import ProcessWatch, Restarts, WatchLimits
 
 _TURN_S = 0.1
@@ -36,6 +35,7 @@ class Keeper:
     _restarts: Restarts = field(default_factory=Restarts)
     _why: str = ""
     _address: str = ""
+    _owners: Starter = field(init=False)
     _told: int = 0  # the last event that was told
 
     @contextmanager
@@ -52,10 +52,10 @@ class Keeper:
             begin(self.plan, time.time())
             client_tokens(directory)  # keys, before several processes would make one each
             if self.plan.rules.signed:
-                SigningKeys(directory).update(self.plan.server())
+                SigningKeys.of(directory).update(self.plan.server())
             own = self.plan.service
             self._patience, self._pulses = WatchLimits(own.silent_s, own.stuck_s), Pulses.of(directory)
-            with self.plan.store() as store:
+            with self.plan.store() as store, owners_of(self.plan, is_keeper=True) as self._owners:
                 self._store = store
                 self._told = max((number for number, _ in store.events()), default=0)
                 self._end_orphan()
@@ -119,24 +119,18 @@ class Keeper:
 
     def _end_all(self) -> None:
         """End the coordinator first, which would start cohorts again, then these."""
-        directory, ending = self.plan.directory, list[Adopted]()
         self._pulses.ask_to_end()
         seen = self._pulses.see(COORDINATOR)
         if self._process is not None:
             self._process.kill()
         elif seen is not None:
-            adopt_coordinator(directory, seen.pulse.pid).kill()
-        for path in sorted(self._pulses.folder.glob("*.json")):
-            found = self._pulses.see(path.stem)
-            if found is None or path.stem == COORDINATOR:
-                continue  # the file that asks them to end is no pulse either
-            words = LocalOwners(directory).words(found.pulse.who, found.pulse.epoch)
-            ending.append(Adopted(found.pulse.pid, words))
+            adopt_coordinator(self.plan.directory, seen.pulse.pid).kill()
+        found = [(owner.cohort, self._pulses.see(owner.cohort)) for owner in self._store.read(()).owners.values()]
+        ending = [
+            self._owners.adopt(cohort, seen.pulse.epoch, seen.pulse.pid) for cohort, seen in found if seen is not None
+        ]
         for one in ending:
-            if one.why_ended() is None:
-                with suppress(ProcessLookupError):  # it has ended meanwhile
-                    os.kill(one.pid, signal.SIGTERM)
-                    os.kill(one.pid, signal.SIGCONT)  # one that was stopped hears nothing
+            one.ask_to_end()
         end_s = time.monotonic() + _END_S
         while any(one.why_ended() is None for one in ending) and time.monotonic() < end_s:
             time.sleep(0.02)

@@ -8,7 +8,7 @@ import hashlib
 import ssl
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
@@ -62,6 +62,16 @@ class ServiceRefused(RuntimeError):  # noqa: N818 - it is no error of the progra
         self.problem = problem
 
 
+@dataclass
+class _Part:
+    """What has arrived of a file."""
+
+    url: str = ""
+    query: Query = field(default_factory=dict)
+    content: bytearray = field(default_factory=bytearray)
+    tag: str = ""  # of the whole
+
+
 class Link:
     """Requests of one client to a service's processes, over kept connections."""
 
@@ -85,6 +95,7 @@ class Link:
         )
         self.patience = patience
         self.sleep = time.sleep
+        self._part = _Part()
 
     def close(self) -> None:
         """Close all connections."""
@@ -100,31 +111,31 @@ class Link:
         return self._until_answered(url, lambda: self._http.get(url, params=query), within_s)
 
     def fetch(self, url: str, query: Query, within_s: float) -> bytes | Problem:
-        """Return a file, or why there is none; after a lost connection it goes on where it was."""
-        content = bytearray()
-        tag = ""
+        """Return a file, or why there is none; after a lost connection it goes on where it was, a later call, too."""
+        part = self._part if self._part.url == url and self._part.query == query else _Part(url, query)
+        self._part = part
 
         def once() -> httpx.Response:
-            nonlocal tag
-            with self._http.stream("GET", url, params={**query, "offset": len(content)}) as answer:
+            with self._http.stream("GET", url, params={**query, "offset": len(part.content)}) as answer:
                 if answer.status_code != 200:
                     answer.read()
                     return answer
-                if answer.headers.get("etag", "") != tag:
-                    tag = answer.headers.get("etag", "")
-                    if content:  # it is another file by now
-                        content.clear()
+                if answer.headers.get("etag", "") != part.tag:
+                    part.tag = answer.headers.get("etag", "")
+                    if part.content:  # it is another file by now
+                        part.content.clear()
                         raise httpx.ReadError("the file has changed")
-                for part in answer.iter_raw():
-                    content.extend(part)
+                for piece in answer.iter_raw():
+                    part.content.extend(piece)
             return answer
 
         answer = self._until_answered(url, once, within_s)
+        self._part = _Part()
         if answer.status_code != 200:
             return problem_of(answer)
-        if f'"{hashlib.sha256(content).hexdigest()}"' != tag:
-            return Problem("DAMAGED", f"bytes of SHA-256 {tag}", "others", "fetch it again")
-        return bytes(content)
+        if f'"{hashlib.sha256(part.content).hexdigest()}"' != part.tag:
+            return Problem("DAMAGED", f"bytes of SHA-256 {part.tag}", "others", "fetch it again")
+        return bytes(part.content)
 
     def put(self, url: str, content: bytes, query: Query, within_s: float) -> httpx.Response:
         """Send a file in pieces, smaller ones if need be, and return the answer to the last; it goes on where it was.

@@ -1,43 +1,21 @@
-"""The processes of cohorts on this machine: started anew, never forked, and outliving whoever has started them."""
+"""The processes of cohorts: started anew, never forked, and outliving whoever has started them."""
 
 import os
 import signal
 import subprocess
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from auxo.core.types import CohortId
+from auxo.service.plan import ServicePlan
 from auxo.service.process import log_path
+from auxo.service.starters import Started, Starter
 
 _COHORT = "auxo.service.cohort_process"
 _COORDINATOR = "auxo.service.coordinator_process"
-
-
-class Started(Protocol):
-    """A process that somebody has started, here or elsewhere."""
-
-    def why_ended(self) -> str | None:
-        """Return how it has ended; None: it has not, as far as one can see."""
-        ...
-
-    def kill(self) -> None:
-        """End it at once, whatever it is doing."""
-        ...
-
-
-class Starter(Protocol):
-    """Starts owners of cohorts."""
-
-    def start(self, cohort: CohortId, epoch: int) -> Started:
-        """Start the owner of this epoch."""
-        ...
-
-    def adopt(self, cohort: CohortId, epoch: int, pid: int) -> Started:
-        """Return one that somebody else has started."""
-        ...
 
 
 @dataclass
@@ -58,6 +36,10 @@ class OwnChild:
         self.process.kill()
         self.process.wait()
 
+    def ask_to_end(self) -> None:
+        """Have it end by itself."""
+        _ask_to_end(self.process.pid)
+
 
 @dataclass
 class Adopted:
@@ -76,6 +58,17 @@ class Adopted:
             with suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGKILL)
 
+    def ask_to_end(self) -> None:
+        """Have it end by itself, if it is still what it was."""
+        if runs_with(self.pid, self.words):
+            _ask_to_end(self.pid)
+
+
+def _ask_to_end(pid: int) -> None:
+    with suppress(ProcessLookupError):  # it has ended meanwhile
+        os.kill(pid, signal.SIGTERM)
+        os.kill(pid, signal.SIGCONT)  # one that was stopped hears nothing
+
 
 @dataclass
 class LocalOwners:
@@ -83,17 +76,30 @@ class LocalOwners:
 
     directory: Path
 
+    def is_there(self) -> bool:
+        """Return that it is."""
+        return True
+
     def start(self, cohort: CohortId, epoch: int) -> Started:
         """Start the owner of this epoch."""
         return _started(self.directory, _COHORT, str(cohort), str(epoch))
 
     def adopt(self, cohort: CohortId, epoch: int, pid: int) -> Started:
         """Return one that another coordinator has started."""
-        return Adopted(pid, self.words(cohort, epoch))
+        return Adopted(pid, (_COHORT, str(self.directory), str(cohort), str(epoch)))
 
-    def words(self, cohort: str, epoch: int) -> tuple[str, ...]:
-        """Return what the command line of an owner says."""
-        return _COHORT, str(self.directory), str(cohort), str(epoch)
+
+@contextmanager
+def owners_of(plan: ServicePlan, is_keeper: bool = False) -> Iterator[Starter]:
+    """Have owners where the configuration of a service says; what they need beside ends with its keeper."""
+    if plan.config.run.engine == "local":
+        yield LocalOwners(plan.directory)
+        return
+    # Who has no cluster need not have Ray.
+    from auxo.service.ray_owners import ray_owners  # noqa: PLC0415
+
+    with ray_owners(plan, is_keeper) as found:
+        yield found
 
 
 def start_coordinator(directory: Path) -> OwnChild:

@@ -64,9 +64,9 @@ class ServicePlan:
         """Return a server that has not begun."""
         return Server.with_rules(self.rules, self.initial)
 
-    def address(self, listener: socket.socket) -> str:
-        """Return how clients reach a socket."""
-        host = self.service.public_host or self.service.host
+    def address(self, listener: socket.socket, node: str | None = None) -> str:
+        """Return how clients reach a socket, on this machine or on a node of another address."""
+        host = node or self.service.public_host or self.service.host
         named = f"[{host}]" if ":" in host else host
         return f"{'http' if self.tls is None else 'https'}://{named}:{listener.getsockname()[1]}"
 
@@ -95,11 +95,9 @@ def plan_of(config: Config) -> ServicePlan:
     """
     if config.service.model is None:
         raise ConfigError("service.model: expected a safetensors file with the initial model, got none; name one")
-    if config.run.engine != "local":
-        raise ConfigError(
-            f'run.engine: expected "local", got "{config.run.engine}": cohorts of a service are processes of one '
-            'machine, which share a disk; set run.engine = "local"'
-        )
+    if config.run.engine == "ray" and config.run.ray_address is None:
+        words = "expected a cluster that outlives this command, got none; start one (ray start --head) and name it"
+        raise ConfigError(f"run.ray_address: {words} (--ray-address auto)")
     directory = config.service.directory or Path("runs") / f"{config.name}-service"
     return _planned(config, config.service.model, directory.resolve())
 

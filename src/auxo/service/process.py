@@ -6,15 +6,17 @@ import socket
 import sys
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from starlette.types import ASGIApp
 
+from auxo.service.commit_point import PulseBoard
 from auxo.service.desks import Pulse
 from auxo.service.http_limits import HttpLimits
 from auxo.service.http_server import collect_seldom, http_server
 from auxo.service.plan import ServicePlan
-from auxo.service.pulses import BEAT_S, Pulses
+from auxo.service.pulses import BEAT_S
 
 _TURN_S = 0.05  # between two turns; our choice: little beside what a client takes to answer
 _BACKLOG = 2048
@@ -25,12 +27,11 @@ Turn = Callable[[], int | None]
 _FAILED = 1
 
 
-def run_process(
-    app: ASGIApp, listener: socket.socket, plan: ServicePlan, pulse: Callable[[], Pulse], turn: Turn
-) -> int:
+def run_process(app: ASGIApp, listener: socket.socket, plan: ServicePlan, beats: "Beats", turn: Turn) -> int:
     """Serve until a turn says that it is over, or a signal comes; return the exit code.
 
-    Turns are in a thread of their own and beats among the requests: whoever watches sees whether either hangs.
+    Requests, turns and beats each have a thread: a beat comes however busy the others are, and says whether both of
+    them go on.
     """
     collect_seldom()
     server = http_server(app, HttpLimits(), plan.tls)
@@ -50,12 +51,13 @@ def run_process(
         server.should_exit = True
 
     async def serve() -> None:
-        beating = asyncio.create_task(_beat(Pulses.of(plan.directory), pulse))
+        looping = asyncio.create_task(beats.loop())
         try:
             await server.serve(sockets=[listener])
         finally:
-            beating.cancel()
+            looping.cancel()
 
+    threading.Thread(target=beats.beat, args=(ended,), name="beats", daemon=True).start()
     worker = threading.Thread(target=turns, name="turns", daemon=True)
     worker.start()
     try:
@@ -66,13 +68,37 @@ def run_process(
     return code[0] if code else 0
 
 
-async def _beat(pulses: Pulses, pulse: Callable[[], Pulse]) -> None:
-    while True:
-        try:
-            pulses.tell(pulse())
-        except Exception:  # one that cannot be told is no reason to be taken for dead
-            logging.getLogger("auxo.service").exception("a pulse could not be told")
-        await asyncio.sleep(BEAT_S)
+@dataclass
+class Beats:
+    """The pulse of this process; its progress is that of requests and turns, whichever of them stands still."""
+
+    pulses: PulseBoard
+    pulse: Callable[[], Pulse]
+    _loops: int = 0  # turns of the event loop
+    _seen: tuple[int, int] = (0, -1)  # these and those of the work, when both had last gone on
+    _progress: int = 0
+
+    async def loop(self) -> None:
+        """Count turns of the event loop."""
+        while True:
+            self._loops += 1
+            await asyncio.sleep(BEAT_S / 2)
+
+    def beat(self, ended: threading.Event) -> None:
+        """Tell the pulse again and again."""
+        while True:
+            try:
+                self.pulses.tell(self._now())
+            except Exception:  # one that cannot be told is no reason to be taken for dead
+                logging.getLogger("auxo.service").exception("a pulse could not be told")
+            if ended.wait(BEAT_S):
+                return
+
+    def _now(self) -> Pulse:
+        pulse, (loops, turns) = self.pulse(), self._seen
+        if self._loops != loops and pulse.progress != turns:
+            self._seen, self._progress = (self._loops, pulse.progress), self._progress + 1
+        return replace(pulse, progress=self._progress)
 
 
 def listen(host: str, ports: range) -> socket.socket:

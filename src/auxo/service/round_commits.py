@@ -1,5 +1,6 @@
 """A cohort's rounds on their way into the store: committed in their order, as soon as there is room, by its owner."""
 
+import errno
 import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -12,9 +13,10 @@ from auxo.protocol.messages import AffinityFeedback
 from auxo.runtime.round_events import RoundEnd, children_made, round_events
 from auxo.runtime.server import GatheredRound, Server
 from auxo.runtime.server_record import ServerRecord
-from auxo.service.store import Store
+from auxo.service.commit_point import CommitPoint
 
 _RETRY_S = 1.0  # between two tries to commit where there is no room; our choice
+_NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _UNCOMMITTED = 8  # rounds that a cohort trains on without a commit; our choice
 
 
@@ -40,7 +42,7 @@ class RoundCommits:
     def __init__(
         self,
         server: Server,
-        store: Store,
+        store: CommitPoint,
         me: tuple[CohortId, int],
         clock: Callable[[], float],
         wall: Callable[[], float],
@@ -97,7 +99,12 @@ class RoundCommits:
         """Have what other cohorts have committed meanwhile; where own rounds are not committed, nothing is read."""
         if self._pending:
             return
-        held = self._store.read((self._cohort,))
+        try:
+            held = self._store.read((self._cohort,))
+        except OSError as error:
+            self._troubles["store"] = f"what others have committed cannot be read ({error}); it goes on without"
+            return
+        self._troubles.pop("store", None)
         if self._cohort not in held.owners or held.owners[self._cohort].epoch != self._epoch:
             self.is_fenced = True
             return
@@ -126,13 +133,15 @@ class RoundCommits:
             nonlocal feedback, is_done
             events = list[Event]()
             self._server.refresh(record, self._others)
+            # A commit whose answer was lost on its way has happened all the same.
+            self._pending = [one for one in self._pending if one.end.round > record.state.cohorts[self._cohort].round]
             for one in self._pending:
                 before = self._server.tree
                 feedback = self._ended(one)
                 events += self._events(one, children_made(before, self._server.tree))
             if "disk" in self._troubles:
                 words = f"committed again: {len(self._pending)} rounds had waited for room"
-                events.append(Disturbance(self.now, self._cohort, self._pending[-1].end.round, words))
+                events.append(Disturbance(self.now, self._cohort, last.end.round, words))
             is_done = True
             return self._server.record, events
 
@@ -145,7 +154,8 @@ class RoundCommits:
             self.tell([EmptyRound(self.now, self._cohort, last.end.round, str(error))])
             return NotCarriedOut(str(error))
         except OSError as error:
-            words = f"DISK_FULL: round {last.end.round} is not committed ({error}); the commit before it stays"
+            what = "DISK_FULL" if error.errno in _NO_ROOM else "NOT_COMMITTED"
+            words = f"{what}: round {last.end.round} is not committed ({error}); the commit before it stays"
             self._troubles["disk"], self._tries_s = words, self._clock() + _RETRY_S
             if not is_done and is_new:
                 with suppress(_NoPlaceError):  # which is told when there is room again
@@ -188,7 +198,7 @@ class RoundCommits:
 class _OtherModels:
     """Other leaves' models; of one that is partitioned just now its last one: its own process has moved on."""
 
-    store: Store
+    store: CommitPoint
 
     def model(self, leaf: CohortId) -> Float32Array:
         for _ in range(2):  # between looking up its name and reading it a file may have been replaced, hardly twice

@@ -6,6 +6,7 @@ changes nothing. What all cohorts share (what the guard keeps, tokens that were 
 """
 
 import json
+import secrets
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -82,6 +83,15 @@ class Held:
     troubles: tuple[str, ...] = ()  # files that are damaged, and what was used in their place
 
 
+@dataclass(frozen=True)
+class Prepared:
+    """What a change begins with."""
+
+    before: ServerRecord
+    credited: int  # the last credit in it
+    stamp: tuple[str, int, int]  # of the moment
+
+
 Step = Callable[[ServerRecord], tuple[ServerRecord, Sequence[Event]]]
 """Takes what holds to what shall hold; it is called within the transaction, and must be quick."""
 
@@ -98,6 +108,7 @@ class Store:
         self.directory.mkdir(parents=True, exist_ok=True)
         (self.directory / _BLOBS).mkdir(mode=0o700, exist_ok=True)  # they are nobody else's to read, nor is the file
         self._blobs = Blobs(self.directory / _BLOBS, self.disk)
+        self._name = secrets.token_hex(8)
         self._read: dict[str, CohortState] = {}  # by blob, of the leaves that were read last
         self._database = Database(self.directory / _FILE, _SCHEMA, self.disk)
 
@@ -126,10 +137,10 @@ class Store:
             OSError: there is no room.
         """
         state = record.state
-        names = {leaf: self._blobs.put(kept) for leaf, kept in state.cohorts.items()}
         with self._database.writing():
             if self.has_begun:
                 return
+            names = {leaf: self._blobs.put(kept) for leaf, kept in state.cohorts.items()}
             shared = to_bytes(_Shared(state.guard, state.table, record.used))
             made = record.federation, json.dumps(dict(record.made_with)), state.secret, 0, now, shared
             self._database.run("INSERT INTO federation VALUES (1, ?, ?, ?, ?, ?, ?)", made)
@@ -265,19 +276,64 @@ class Store:
             OSError: there is no room; nothing has changed.
         """
         with self._database.writing():
+            begun = self._prepared(cohort, epoch, whole, credited)
+            if isinstance(begun, Fenced):
+                return begun
+            after, events = step(begun.before)
+            dropped = self._carried_out(begun, after, epoch, events)
+        self._remove(dropped)
+        return after
+
+    def prepare(
+        self, cohort: CohortId, epoch: int, whole: Collection[CohortId] = (), credited: int | None = None
+    ) -> "Prepared | Fenced":
+        """Return what a change begins with that is made in another process; see `change`, and `carry_out`."""
+        with self._database.writing():
+            return self._prepared(cohort, epoch, whole, credited)
+
+    def carry_out(
+        self, cohort: CohortId, epoch: int, begun: "Prepared", after: ServerRecord, events: Sequence[Event]
+    ) -> bool | Fenced:
+        """Carry out a change that was prepared; return whether it is done: something else may hold by now.
+
+        Raises:
+            OSError: there is no room; nothing has changed.
+        """
+        with self._database.writing():
             fenced = self._fenced(cohort, epoch)
             if fenced is not None:
                 return fenced
-            held = self._held({cohort, *whole}, credited)
-            before = replace(held.record, state=_only_credits_of(cohort, held.record.state))
-            after, events = step(before)
-            dropped = self._write(before, after, epoch, held.credited)
-            self._tell(events)
-        # Only now: a transaction that was rolled back still names them.
+            if begun.stamp != self._stamp:
+                return False
+            dropped = self._carried_out(begun, after, epoch, events)
+        self._remove(dropped)
+        return True
+
+    @property
+    def _stamp(self) -> tuple[str, int, int]:
+        """Return what is another as soon as anybody has committed something."""
+        return self._name, self.version, self._database.connection.total_changes
+
+    def _prepared(
+        self, cohort: CohortId, epoch: int, whole: Collection[CohortId], credited: int | None
+    ) -> "Prepared | Fenced":
+        fenced = self._fenced(cohort, epoch)
+        if fenced is not None:
+            return fenced
+        held = self._held({cohort, *whole}, credited)
+        before = replace(held.record, state=_only_credits_of(cohort, held.record.state))
+        return Prepared(before, held.credited, self._stamp)
+
+    def _carried_out(self, begun: "Prepared", after: ServerRecord, epoch: int, events: Sequence[Event]) -> list[str]:
+        dropped = self._write(begun.before, after, epoch, begun.credited)
+        self._tell(events)
+        return dropped
+
+    def _remove(self, dropped: Sequence[str]) -> None:
+        """Remove blobs that nobody asks for any more; after the transaction, which might have been rolled back."""
         for name in dropped:
             with suppress(OSError):  # it is done, and what is left over is swept away some time
                 self._blobs.remove(name)
-        return after
 
     def _fenced(self, cohort: CohortId, epoch: int) -> Fenced | None:
         """Return whether the owner of this epoch is none any more."""
@@ -472,7 +528,10 @@ class Store:
         return bool(bad)
 
     def sweep(self) -> None:
-        """Remove what a crash has left half written, or written and never named; for whoever is alone there."""
+        """Remove what a crash has left half written, or written and never named.
+
+        Blobs are written within transactions alone, so that none is being written now.
+        """
         with self._database.writing():
             found = "SELECT blob FROM version UNION SELECT blob FROM credit"
             named = {self._blobs.path(name).name for (name,) in self._database.rows(found)}

@@ -48,6 +48,10 @@ class ProcessWatch:
             progress_s=now if progresses else self.progress_s,
         )
 
+    def unseen(self, now: float) -> "ProcessWatch":
+        """Return what is known where nothing could be seen until now: that it was silent means nothing."""
+        return replace(self, started_s=now, beat_s=now, progress_s=now)
+
     def why_dead(self, now: float, patience: WatchLimits) -> str | None:
         """Return why a process is taken for dead; None: it is alive, or may still be starting."""
         if self.seen is None:

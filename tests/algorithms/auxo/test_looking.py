@@ -6,7 +6,7 @@ from sklearn.metrics import adjusted_rand_score, homogeneity_score
 
 from auxo.algorithms.auxo.looking import Candidate, look
 from auxo.algorithms.auxo.number_of_clusters import STANDS_OUT
-from auxo.algorithms.auxo.views import ViewName
+from auxo.algorithms.auxo.views import Prints, ViewName
 from auxo.core.rng import stream
 from auxo.core.types import IntArray
 from tests.algorithms.auxo.made_prints import Seen, of_updates, seen
@@ -41,6 +41,27 @@ def test_the_view_that_shows_the_planted_groups_comes_first_unless_another_shows
         assert best.shown > STANDS_OUT
     assert found[place].clusters == groups
     assert adjusted_rand_score(at.groups, nearest(found[place], at)) > 0.95
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("grouped", [True, False])
+def test_of_hundreds_of_classes_frequencies_show_groups_of_them_and_are_no_candidate_without(
+    grouped: bool, seed: int
+) -> None:
+    rng, groups = stream(seed, "classes"), np.arange(240) % 4
+    # Each has 30 samples of classes that are its group's, 100 of 400, or any.
+    drawn = rng.integers(100, size=(240, 30)) + 100 * groups[:, None] if grouped else rng.integers(400, size=(240, 30))
+    outputs = np.stack([np.bincount(one, minlength=400) for one in drawn]).astype(np.float64)
+    noise = rng.standard_normal((240, 50))
+    prints = Prints(noise, outputs - outputs.mean(axis=0), np.zeros((240, 0)))
+    found = look(prints, np.zeros(50, dtype=np.int64), 8, rng.random(240) < 0.5, rng)
+    shown = [one for one in found if one.view.name == "frequencies"]
+
+    assert bool(shown) is grouped
+    for one in shown:
+        near = one.view.nearness(one.view.points(prints, None), one.centres).argmax(axis=1)
+        assert one is found[0]
+        assert adjusted_rand_score(groups, near) > 0.95
 
 
 @pytest.mark.parametrize("most", [4, 8])

@@ -98,7 +98,7 @@ def test_very_many_outputs_still_have_the_second_view_by_those_that_clients_diff
 def test_with_too_little_to_fit_there_is_no_second_view(outputs: FloatArray) -> None:
     prints = Prints(np.ones((len(outputs), 3)), outputs, np.zeros((len(outputs), 0)))
 
-    assert [one.name for one in views_of(prints)] == ["plain"]
+    assert "without frequencies" not in [one.name for one in views_of(prints)]
 
 
 def test_the_third_view_is_there_where_inputs_differ_and_has_points_about_one_long() -> None:
@@ -106,11 +106,19 @@ def test_the_third_view_is_there_where_inputs_differ_and_has_points_about_one_lo
     prints, _ = made()
     with_inputs = replace(prints, inputs=7.0 * rng.standard_normal((400, 12)))
 
-    assert [one.name for one in views_of(with_inputs)] == ["plain", "without frequencies", "input energies"]
+    names = ["plain", "without frequencies", "input energies", "frequencies"]
+    assert [one.name for one in views_of(with_inputs)] == names
     points = view("input energies", with_inputs).points(with_inputs, ONE_BLOCK)
     assert np.linalg.norm(points, axis=1).mean() == pytest.approx(1)
     alike = replace(prints, inputs=np.zeros((400, 12)))
     assert "input energies" not in [one.name for one in views_of(alike)]
+
+
+@pytest.mark.parametrize("outputs", [np.zeros((100, 0)), np.ones((100, 1)), np.zeros((100, 5))])
+def test_without_outputs_that_move_there_is_no_view_of_frequencies(outputs: FloatArray) -> None:
+    prints = Prints(np.ones((len(outputs), 3)), outputs, np.zeros((len(outputs), 0)))
+
+    assert "frequencies" not in [one.name for one in views_of(prints)]
 
 
 @pytest.mark.parametrize("name", ["plain", "input energies"])

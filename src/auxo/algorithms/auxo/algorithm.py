@@ -233,6 +233,8 @@ class Auxo:
             again = after.is_promising(self.trial)
             views = () if again else tuple(shadow.view.name for shadow in after.shadows)
             memory = after.given_up().failed(state.round, views, again or after.others, self.clustering)
+            if again and not after.evidence.everybody:
+                memory = memory.rested()
         claims = claims_of(closing, gathered)
         return Outcome(
             states=(replace(state, memory=memory),),

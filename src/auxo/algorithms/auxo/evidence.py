@@ -28,8 +28,8 @@ OWN = 0
 """Place of the cohort's own model among those that are judged; branches follow."""
 
 BETS = np.array([0.1, 0.3, 0.6, 0.95])  # parts of the stake that are bet, side by side; our choice
-_CLEARLY = 0.02  # share of a loss; our choice, as that of `TrialSettings.min_gain`
-_DEVIATIONS = 2.0  # of their mean, by which gains have to be clear of zero; our choice
+_CLEARLY = 0.02  # share of a loss, where errors are not told; our choice, as that of `TrialSettings.min_gain`
+_DEVIATIONS = 3.0  # of their mean, by which gains have to be clear of zero; our choice
 _FEWEST = 60  # judges who tell which models are missed; our choice
 _MOST_LOSS = 1e6  # in usual ones: more is as bad as can be
 MOST_LOG = 600.0  # of a stake: more is as good as sure, and e to it is still a number
@@ -91,8 +91,9 @@ class Said:
 
         Nobody gains or loses more than one of them, so that a few can neither win nor hide everything.
         """
-        one_way = _gains(self.other_losses, self.losses, usual, models, single)
-        other_way = _gains(self.losses, self.other_losses, usual, models, single)
+        aside = self._aside(single)
+        one_way = _gains(self.other_losses, self.losses, usual, models, single, aside)
+        other_way = _gains(self.losses, self.other_losses, usual, models, single, aside)
         return np.where(self.both, (one_way + other_way) / 2, one_way)
 
     def error(self, usual: float, models: IntArray, single: int) -> float:
@@ -100,16 +101,27 @@ class Said:
 
         Errors are of what models are apart from the cohort's own: two others are at most as far apart as both together.
         """
-        chosen = _unless_single(self.other_losses, models, single)
+        chosen = _unless_single(self.other_losses, models, single, self._aside(single))
         mine, rows = np.sqrt(self.errors), np.arange(len(chosen))
         apart = np.where(chosen == single, 0.0, mine[rows, chosen] + mine[:, single])
         return float(np.sqrt((apart**2).sum()) / len(rows) / usual)
 
     def better_scores(self, models: IntArray, single: int) -> FloatArray:
         """Return by how much each one's score is better by its choice; NaN where it has told none."""
-        one_way = _better(self.other_losses, self.scores, models, single)
-        other_way = _better(self.losses, self.other_scores, models, single)
+        aside = self._aside(single)
+        one_way = _better(self.other_losses, self.scores, models, single, aside)
+        other_way = _better(self.losses, self.other_scores, models, single, aside)
         return np.where(self.both, (one_way + other_way) / 2, one_way)
+
+    def _aside(self, single: int) -> FloatArray:
+        """Return (rows, models) by how much another model's loss has to be less for a judge to leave the one for all.
+
+        That is a standard error of what they differ by, as well as it is known; else a share of the loss. Those for
+        whom many models are about as good would choose by chance, lose by it, and hide what a few others gain.
+        """
+        mine = np.sqrt(self.errors)
+        known = np.maximum(mine, mine[:, [single]])  # both are of what a model differs by from the cohort's own
+        return np.where(np.isfinite(known), known, _CLEARLY * self.other_losses[:, [single]])
 
     def best_single(self, usual: float) -> int:
         """Return the one model that would serve them best if all had the same; nobody's word counts for more than one.
@@ -255,8 +267,22 @@ class Evidence:
 
         Else a few who lose very much by a partition could hide behind many who gain a little.
         """
-        gains = self.gains_of(self.said, self.candidates[candidate])
-        return len(gains) > 1 and bool(gains.mean() > _DEVIATIONS * gains.std() / np.sqrt(len(gains)))
+        return _is_clear(self.gains_of(self.said, self.candidates[candidate]))
+
+    def has_fewer_errors(self, models: IntArray) -> bool:
+        """Return whether judges do better by their choice among models, not only with a smaller loss, if they tell.
+
+        A smaller loss may be calibration alone: who knows which classes its clients have most has more of the others
+        wrong. It must not be worse lately, and over all who are a sample of others it must be clear that it is better:
+        what is only level now falls behind once fewer samples behind each model show.
+        """
+        lately, ever = (self._better(heard, models) for heard in (self.recent, self.said))
+        return len(lately) == 0 or (bool(lately.mean() > 0) and (self.everybody or _is_clear(ever)))
+
+    def _better(self, heard: Said, models: IntArray) -> FloatArray:
+        better = heard.better_scores(models, self.single)
+        told = np.isfinite(better)
+        return believed(better[told], self.liars, heard.far[told])
 
     def is_hopeless(self, needed: float) -> bool:
         """Return whether judges gain less than is needed by every candidate, even with a deviation more."""
@@ -293,6 +319,22 @@ class Evidence:
             if more.mean() + more.std() / np.sqrt(len(more)) >= half_a_share:
                 return False
         return True
+
+
+def _is_clear(values: FloatArray) -> bool:
+    """Return whether their mean is clearly more than zero.
+
+    Where few gain much and nobody loses, as by a minority's model, a mean is surer than its deviation says (Johnson,
+    Modified t tests and confidence intervals for asymmetrical populations, 1978).
+    """
+    n, mean, variance = len(values), float(values.mean()), float(values.var())
+    if n < 2 or mean <= 0:
+        return False
+    if variance <= (_ROUNDING * mean) ** 2:
+        return True
+    third = float(((values - mean) ** 3).mean())
+    moved = mean + third / (6 * variance * n) + third * mean**2 / (3 * variance**2)
+    return bool(moved > _DEVIATIONS * np.sqrt(variance / n))
 
 
 def _chance(mean: float, error: float, free: int) -> float:
@@ -341,24 +383,22 @@ def choices(other_losses: FloatArray, models: IntArray | None = None) -> IntArra
     return np.asarray(places[other_losses[:, places].argmin(axis=1)])
 
 
-def _gains(by: FloatArray, on: FloatArray, usual: float, models: IntArray, single: int) -> FloatArray:
+def _gains(
+    by: FloatArray, on: FloatArray, usual: float, models: IntArray, single: int, aside: FloatArray
+) -> FloatArray:
     losses = np.minimum(_or_infinite(on) / usual, _MOST_LOSS)  # or two that have diverged differ
-    gains: FloatArray = losses[:, single] - losses[np.arange(len(on)), _unless_single(by, models, single)]
+    gains: FloatArray = losses[:, single] - losses[np.arange(len(on)), _unless_single(by, models, single, aside)]
     return np.clip(gains, -1.0, 1.0)
 
 
-def _better(by: FloatArray, scores: FloatArray, models: IntArray, single: int) -> FloatArray:
-    return np.asarray(scores[np.arange(len(scores)), _unless_single(by, models, single)] - scores[:, single])
+def _better(by: FloatArray, scores: FloatArray, models: IntArray, single: int, aside: FloatArray) -> FloatArray:
+    return np.asarray(scores[np.arange(len(scores)), _unless_single(by, models, single, aside)] - scores[:, single])
 
 
-def _unless_single(by: FloatArray, models: IntArray, single: int) -> IntArray:
-    """Return what judges choose who leave the one model for all only for a clearly better one.
-
-    Else those for whom many models are about as good would choose by chance, and hide what a few others gain.
-    """
+def _unless_single(by: FloatArray, models: IntArray, single: int, aside: FloatArray) -> IntArray:
+    """Return what judges choose who leave the one model for all only for a clearly better one, see `Said._aside`."""
     if single in models:
-        by = by.copy()
-        by[:, single] *= 1 - _CLEARLY
+        by = np.where(np.arange(by.shape[1]) == single, by, by + aside)
     return choices(by, models)
 
 

@@ -5,7 +5,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from auxo.algorithms.auxo.kmeans import kmeans
-from auxo.algorithms.auxo.number_of_clusters import STANDS_OUT, distinct, principal, silhouettes, structure
+from auxo.algorithms.auxo.number_of_clusters import (
+    STANDS_OUT,
+    distinct,
+    hang_together,
+    principal,
+    silhouettes,
+    structure,
+)
 from auxo.algorithms.auxo.views import Prints, View, views_of
 from auxo.core.types import BoolArray, FloatArray, IntArray
 
@@ -41,7 +48,7 @@ def look(
     """Return the clusters in each view, those first that stand out most.
 
     Where updates are too few to tell, views are taken as they come: as updates are, then without what class frequencies
-    explain, then by their inputs.
+    explain, then by their inputs. Class frequencies are a view where classes come in groups.
 
     Args:
         prints: pooled fingerprints, each round's without what its updates had in common.
@@ -55,6 +62,8 @@ def look(
         points = view.points(prints, blocks)
         along = principal(points)
         if distinct(along) < 2 or len(points) < 4:
+            continue
+        if view.name == "frequencies" and not hang_together(points, first_half, most, rng):
             continue
         found = structure(along, first_half, most, rng)
         number = found.clusters

@@ -18,6 +18,7 @@ _NEGLIGIBLE = 1e-9
 _DECIMALS = 6  # in which points that differ do, which have length one; their axes are found in single precision
 _CLEARLY = 0.02  # of a silhouette, which is 1 for points and -1 for none; our choice
 _POINTS_A_CLUSTER = 10  # in each half; with fewer the comparison is chance; our choice
+_TOGETHER = 3.0  # what clusters of classes that come in groups explain, in parts of what they would; our choice
 STANDS_OUT = 1.3
 """Structure beyond that of a cloud without clusters: chance shows up to 1.2; our choice."""
 
@@ -28,6 +29,11 @@ class Structure:
 
     shown: float  # what clusters explain, in parts of what they would of a cloud; infinity: nobody can tell
     clusters: int  # with which most is shown
+
+
+def told_by(halves: BoolArray) -> int:
+    """Return how many clusters can be told from points of which these are in the first half."""
+    return int(min(halves.sum(), (~halves).sum())) // _POINTS_A_CLUSTER
 
 
 def structure(along: FloatArray, halves: BoolArray, clusters: int, rng: np.random.Generator) -> Structure:
@@ -44,7 +50,7 @@ def structure(along: FloatArray, halves: BoolArray, clusters: int, rng: np.rando
         clusters: most that K-means looks for.
         rng: for the normal points.
     """
-    if min(halves.sum(), (~halves).sum()) < _POINTS_A_CLUSTER * clusters:
+    if told_by(halves) < clusters:
         return Structure(float("inf"), clusters)
     counts = range(2, min(clusters, distinct(along[halves])) + 1)
     if not counts:
@@ -54,6 +60,28 @@ def structure(along: FloatArray, halves: BoolArray, clusters: int, rng: np.rando
     ratios = found / np.maximum(chance, 1 / len(along))
     best = int(ratios.argmax())
     return Structure(float(ratios[best]), counts[best])
+
+
+def hang_together(points: FloatArray, halves: BoolArray, clusters: int, rng: np.random.Generator) -> bool:
+    """Return whether classes come in groups: clusters explain far more than if each class came by itself.
+
+    Class frequencies of clients are no normal cloud even where each client has its own. So they are held against rows
+    in which every class has the frequencies it has, those of clients by chance: with groups of classes clusters explain
+    7 to 60 times as much as there, else at most 1.7 times.
+
+    Args:
+        points: (updates, classes) what is seen of each class, less the mean over classes.
+        halves: (updates,) whether each belongs to the first half.
+        clusters: most that K-means looks for.
+        rng: for the rows.
+    """
+    if told_by(halves) < clusters:
+        return False
+    alone = rng.permuted(points, axis=0)
+    alone -= alone.mean(axis=1, keepdims=True)
+    found, chance = (_odds(_explained(principal(one), halves, clusters)) for one in (points, alone))
+    least = clusters / len(points)  # that so many centres of so few points are off by
+    return bool((found / np.maximum(chance, least)).max() > _TOGETHER)
 
 
 def silhouettes(along: FloatArray, clusters: int, rng: np.random.Generator) -> int:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from auxo.algorithms.auxo.looking import Candidate, look
+from auxo.algorithms.auxo.number_of_clusters import told_by
 from auxo.algorithms.auxo.settings import ClusteringSettings, TrialSettings
 from auxo.algorithms.auxo.sorting import Sorting
 from auxo.algorithms.auxo.views import Prints, ViewName
@@ -17,6 +18,7 @@ from auxo.core.types import BoolArray, Float32Array, IntArray
 
 FIRST_LOOK = 2  # rounds of a trial after which judges are heard first; our choice
 _FEWEST_PRINTS = 8  # that are worth a look; our choice
+_SHORT_REST = 4  # of the rounds behind a cohort, the part that it rests for after a promising trial; our choice
 _PARTICIPANTS_A_BRANCH = 5  # of a round, where half of them train branches; our choice
 
 
@@ -112,6 +114,8 @@ class Pooling:
         if self.everybody:  # half of the participants train the branches, and those of one or two are no better
             sizes = [len(one.first_half) for one in self.rounds]
             most = int(np.clip(np.mean(sizes) // _PARTICIPANTS_A_BRANCH, 2, most))
+        elif most // 2 <= told_by(first_half) < most:  # rather fewer clusters than none that can be told
+            most = told_by(first_half)
         found = look(prints, blocks, most, first_half, rng)
         fresh = tuple(one for one in found if one.view.name not in self.tried)
         return fresh or found
@@ -130,6 +134,10 @@ class Pooling:
         needs = self.needs or settings.pool_rounds
         more = needs if self.everybody else 2 * needs  # where everybody has been seen, more of the same tells nothing
         return replace(again, rests_until=2 * number, needs=more)
+
+    def rested(self) -> "Pooling":
+        """Return it with a short rest: what pays with a smaller loss alone is tried again, but not all the time."""
+        return replace(self, rests_until=self.rests_until + self.rests_until // _SHORT_REST)
 
 
 def first_look(participants: int, settings: ClusteringSettings) -> int:

@@ -16,7 +16,7 @@ from functools import cached_property
 
 import numpy as np
 
-from auxo.algorithms.auxo.evidence import OWN, Evidence, Said, believed, choices, share_of
+from auxo.algorithms.auxo.evidence import OWN, Evidence, Said, choices, share_of
 from auxo.algorithms.auxo.judges import first_of, seals
 from auxo.algorithms.auxo.looking import Candidate
 from auxo.algorithms.auxo.pooling import FIRST_LOOK, Pooling
@@ -310,13 +310,10 @@ class OnTrial:
         if is_early and self.shadows[candidate].stands_out and not self.evidence.can_do_with(candidate, kept):
             return None  # groups that stand out are not put together only because few judges have been heard
         heard = self.evidence.recent
-        better = heard.better_scores(kept, self.evidence.single)
-        told = np.isfinite(better)
-        better = believed(better[told], self.evidence.liars, heard.far[told])
         gains = self.evidence.gains_of(heard, kept)
         if len(kept) > most or gains.mean() < self._needed(settings):
             return None
-        if len(better) and not better.mean() > 0:  # a smaller loss may be calibration alone
+        if not self.evidence.has_fewer_errors(kept):
             return None
         weights = np.bincount(np.searchsorted(kept, choices(heard.other_losses, kept)), minlength=len(kept))
         if (weights == 0).any():

@@ -5,7 +5,8 @@ sets the direction of its update more than anything else, and where every client
 finds those, and not groups whose inputs look different. The biases of a classifier's last layer move by just these
 frequencies, less what the model expected, so they tell how much of an update is due to them: a second view is without
 that. Groups whose inputs come in other units are invisible to directions: a third view is how much of an update's
-energy falls on each input.
+energy falls on each input. Of hundreds of classes a client has few, and the units of all others hold nothing but noise,
+which unit by unit counts as much: a last view is class frequencies alone.
 """
 
 from dataclasses import dataclass
@@ -14,12 +15,13 @@ from typing import Literal
 import numpy as np
 
 from auxo.core.clustering import cluster_space, near_centres
+from auxo.core.fingerprint import unit_rows
 from auxo.core.types import BoolArray, FloatArray, IntArray
 
 _UPDATES_AN_OUTPUT = 8  # with fewer the regression would fit chance; our choice
 _RIDGE = 1e-5  # of the outputs' mean variance: they sum to a constant, so one direction of them has none
 
-ViewName = Literal["plain", "without frequencies", "input energies"]
+ViewName = Literal["plain", "without frequencies", "input energies", "frequencies"]
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,8 @@ class View:
         """Return (updates, axes) fingerprints, without what they have in common, as they are seen."""
         if self.name == "input energies":
             return prints.inputs / self.scale
+        if self.name == "frequencies":
+            return unit_rows(prints.outputs - prints.outputs.mean(axis=1, keepdims=True))
         seen = prints.directions
         if self.explained is not None:
             seen = seen - prints.outputs @ self.explained
@@ -73,7 +77,8 @@ def views_of(prints: Prints) -> tuple[View, ...]:
     """Return the views that there are of pooled fingerprints, each round's without what its updates had in common."""
     lengths = np.sqrt((prints.inputs**2).sum(axis=1))
     energies = (View("input energies", scale=float(lengths.mean())),) if lengths.any() else ()
-    return (View(), *_without_frequencies(prints), *energies)
+    frequencies = (View("frequencies"),) if prints.outputs.any() and prints.outputs.shape[1] > 1 else ()
+    return (View(), *_without_frequencies(prints), *energies, *frequencies)
 
 
 def _without_frequencies(prints: Prints) -> tuple[View, ...]:
