@@ -2,8 +2,6 @@
 
     python benchmarks/bench_tables.py build/bench.json docs/performance.md
     python benchmarks/bench_tables.py build/identification.json README.md docs/departures.md
-    python benchmarks/bench_tables.py build/departures.json docs/departures.md
-    python benchmarks/bench_tables.py build/sweep.json docs/departures.md
     python benchmarks/bench_tables.py --part looking build/looking_cost.json docs/departures.md
     python benchmarks/bench_tables.py build/checkpoints.json docs/resuming.md
     python benchmarks/bench_tables.py build/algorithms.json docs/performance.md
@@ -62,7 +60,6 @@ def _kinds(records: Records) -> tuple[str, ...]:
     for field, kinds in (
         ("algorithm", ("algorithms",)),
         ("figure", (*RESILIENCE, "smallest", "bans")),
-        ("variant", ("sweep",) if fields.get("population", "").startswith("gaussian") else ("departures",)),
         ("refused", ("methods", "lifted", "protocol")),
         ("tried", ("tuned",)),
     ):
@@ -251,25 +248,6 @@ def identification(records: Records) -> str:
         )
     heading = ["population", "seeds", "base", "Auxo", "oracle", "Auxo - base"]
     return _table([*heading, "gain share (lowest)", "second half", "ARI (lowest)", "as matched", "partitions"], rows)
-
-
-def departures(records: Records) -> str:
-    """Return a row for each variant, a column for each population."""
-    variants = list(dict.fromkeys(record["variant"] for record in records))
-    populations = list(dict.fromkeys(record["population"] for record in records))
-
-    def cell(variant: str, population: str) -> str:
-        mine = [record for record in records if (record["variant"], record["population"]) == (variant, population)]
-        if not mine:
-            return "-"
-        cohorts = "-".join(str(count) for count in sorted({record["partitions"] for record in mine}))
-        shares = [record["oracle_gain_share"] for record in mine if record["oracle_gain_share"] is not None]
-        if shares:
-            return f"{100 * np.mean(shares):.0f} % ({np.mean([record['ari'] for record in mine]):.2f}; {cohorts})"
-        return f"{100 * np.mean([record['gain'] for record in mine]):+.2f} ({cohorts})"
-
-    rows = [[variant, *(cell(variant, population) for population in populations)] for variant in variants]
-    return _table(["", *(f"`{population}`" for population in populations)], rows)
 
 
 def looking(records: Records) -> str:
@@ -677,8 +655,6 @@ TABLES: dict[str, Callable[[Records], str]] = {
     "flower_engine": flower_engine,
     "flower_overhead": flower_overhead,
     "identification": identification,
-    "departures": departures,
-    "sweep": departures,
     "looking": looking,
     "checkpoints": checkpoints,
     "privacy": privacy,

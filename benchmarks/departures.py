@@ -2,11 +2,10 @@
 
     python benchmarks/departures.py --json build/departures.json
     python benchmarks/departures.py --sweep --json build/sweep.json
-    python benchmarks/bench_tables.py build/departures.json docs/departures.md
 
-Prints a table in Markdown, which the last command puts where it belongs: for each population the part of the oracle's
-gain that is reached, or the gain over the base where there are no groups, and the number of partitions. With --sweep
-the same of other values of the thresholds that decide, on populations that judge nothing else: Gaussian classes.
+Prints a table in Markdown: for each population the part of the oracle's gain that is reached, or the gain over the base
+where there are no groups, and the number of partitions. With --sweep the same of other values of the thresholds that
+decide, on populations that judge nothing else: Gaussian classes.
 Constants are chosen on seeds of 100 and above (--first-seed 100), which no table reports.
 """
 
