@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
+from auxo.core.folds import FIFTHS
 from auxo.core.types import BoolArray, FloatArray, IntArray
 
 OWN = 0
@@ -119,7 +120,8 @@ class Said:
         That is a standard error of what they differ by, as well as it is known; else a share of the loss. Those for
         whom many models are about as good would choose by chance, lose by it, and hide what a few others gain.
         """
-        mine = np.sqrt(self.errors)
+        # Errors are of the samples that it is judged by; those that it chooses by are four times as many, or as many.
+        mine = np.sqrt(self.errors / np.where(self.both, 1, FIFTHS - 1)[:, None])
         known = np.maximum(mine, mine[:, [single]])  # both are of what a model differs by from the cohort's own
         return np.where(np.isfinite(known), known, _CLEARLY * self.other_losses[:, [single]])
 
