@@ -93,12 +93,21 @@ def test_who_names_another_index_or_a_far_larger_reward_than_was_signed_forges_i
 
 
 @pytest.mark.fault(17)
-@given(st.lists(st.tuples(st.integers(0, 4), st.integers(1, 2), st.floats(-1, 1), st.integers(-1, 1)), max_size=12))
-def test_what_honest_clients_ask_is_never_taken_for_forged(visits: list[tuple[int, int, float, int]]) -> None:
-    """Whatever a client hears, and wherever it goes by itself, it says what was signed for it."""
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 4), st.integers(1, 2), st.floats(-1, 1), st.integers(-1, 1), st.booleans()),
+        max_size=12,
+    )
+)
+def test_what_honest_clients_ask_is_never_taken_for_forged(visits: list[tuple[int, int, float, int, bool]]) -> None:
+    """Whatever a client hears, and wherever it goes by itself, it says what was signed for it.
+
+    A token that does not count any more, as one that was presented again after a crash, is followed by a new one.
+    """
     tree = TREE.partition(LEFT, (0, 1), (0.5, 0.5), generation=2)
     own = observed = AffinityRecords.empty(1, 2)
-    for at, generation, reward, placed in visits:
+    for at, generation, reward, placed, is_lost in visits:
+        observed = AffinityRecords.empty(1, 2) if is_lost else observed
         label = np.where(np.arange(2) == int(reward > 0), 1.0, 0.0)[None, :]
         told = FeedbackColumns(
             tree.cohorts[at], tree, np.array([reward]), label, np.array([-1]), generation,

@@ -62,7 +62,8 @@ def proofs(
     rewarded less than nothing; without that index by a positive reward of more than one round: the first comes by
     chance to some that do not belong there. A claim to a cohort that was partitioned since is proved by the very index
     that leads on from there. What a comparison of models has told the client is its own word. All indices and rewards
-    are signed, so that who names another index, or a far larger reward, than it has had signed forges it.
+    are signed, so that who names another index, or a far larger reward, than it has had signed forges it, unless it has
+    taken part more often than its token knows of.
 
     Args:
         signed: records that only `observe` has made, in the server's tree or an earlier state of it.
@@ -85,6 +86,8 @@ def proofs(
     is_led = is_leaf & indices.leads_here[row, cohort]
     is_forged = (asked.cluster >= 0) & ~led & ~(is_so & (_as_unproved(held) == asked.generation))
     is_forged |= asked.reward > signed.reward[row, cohort] + _MORE
+    # A token that was used up or expired is followed by one that begins anew: it does not know what the client does.
+    is_forged &= asked.participations <= signed.participations[row]
     return np.select([has & is_forged, has & is_proved, has & is_led], [FORGED, PROVED, LED], UNPROVED)
 
 
