@@ -570,6 +570,13 @@ def test_a_judge_leaves_the_model_for_all_by_a_standard_error_or_a_share_of_its_
     assert gains_of(told)[0] == pytest.approx(gain)
 
 
+def test_who_cannot_have_the_best_single_model_has_its_own_branch_all_the_same() -> None:
+    # By validation data it tells one loss of each, and chooses by its label alone: its branch, or the cohort's own.
+    told = said_of(np.array([[1.0, 0.4, 0.8]]), np.array([[1.0, 0.0, np.inf]]))
+
+    assert gains_of(told, single=2)[0] == pytest.approx(0.4)
+
+
 def minority(judges: int, every: int) -> FloatArray:
     """Return losses of a model for all and a branch that serves one judge in so many, and no other."""
     is_one = np.arange(judges) % every == every - 1

@@ -263,8 +263,9 @@ class Auxo:
         What parting costs is fewer samples behind each model, and that is the more the fewer there are: as in Lemma 1,
         what is gained has to grow as participants become fewer.
         """
+        usual = self.trial.min_gain
         scarcity = closing.outlook.total_participants / max(closing.share, 1)
-        return replace(self.trial, min_gain=min(self.trial.min_gain * max(1.0, scarcity), _MOST_GAIN))
+        return replace(self.trial, min_gain=max(usual, min(usual * scarcity, _MOST_GAIN)))
 
     def _liars(self, closing: Closing) -> float:
         """Return the share of judges that are not believed; where claims are signed nobody is taken at its word."""

@@ -123,7 +123,8 @@ class Said:
         # Errors are of the samples that it is judged by; those that it chooses by are four times as many, or as many.
         mine = np.sqrt(self.errors / np.where(self.both, 1, FIFTHS - 1)[:, None])
         known = np.maximum(mine, mine[:, [single]])  # both are of what a model differs by from the cohort's own
-        return np.where(np.isfinite(known), known, _CLEARLY * self.other_losses[:, [single]])
+        least = _CLEARLY * self.other_losses[:, [single]]
+        return np.where(np.isfinite(known), known, np.where(np.isfinite(least), least, 0.0))
 
     def best_single(self, usual: float) -> int:
         """Return the one model that would serve them best if all had the same; nobody's word counts for more than one.
@@ -329,9 +330,10 @@ def _is_clear(values: FloatArray) -> bool:
     Where few gain much and nobody loses, as by a minority's model, a mean is surer than its deviation says (Johnson,
     Modified t tests and confidence intervals for asymmetrical populations, 1978).
     """
-    n, mean, variance = len(values), float(values.mean()), float(values.var())
-    if n < 2 or mean <= 0:
+    n = len(values)
+    if n < 2 or values.mean() <= 0:
         return False
+    mean, variance = float(values.mean()), float(values.var())
     if variance <= (_ROUNDING * mean) ** 2:
         return True
     third = float(((values - mean) ** 3).mean())
