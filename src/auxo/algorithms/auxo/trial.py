@@ -241,7 +241,7 @@ class OnTrial:
             scores=judged.score[rows, :models],
             other_losses=by,
             other_scores=judged.other_score[rows, :models],
-            errors=judged.error[rows, :models],
+            errors=np.where(judged.error[rows, :models] >= 0, judged.error[rows, :models], np.nan),  # as it came
             both=~is_untold & np.array(not self.evidence.everybody),
             # Who tells no errors has an app that parts its samples by itself, in the same way each time.
             kept_out=~is_untold & np.isfinite(judged.error[rows]).any() & (gathered.examples[rows] >= FIFTHS),
