@@ -593,6 +593,33 @@ def test_fewer_errors_of_a_few_are_clear_once_enough_are_heard_though_most_are_a
     assert evidence.has_fewer_errors(np.array([0, 1])) is is_clear
 
 
+@pytest.mark.parametrize("idle", [0, 1, 12])
+def test_fewer_errors_of_nearly_all_are_clear_though_a_few_gain_nothing(idle: int) -> None:
+    # Skewed the other way round: most gain nearly all that there is to be gained.
+    losses = two_groups(300, 0.95)
+    scores = np.where(losses < 1, 0.9, 0.2)
+    losses[:idle], scores[:idle] = 1.0, 0.2
+    evidence = heard(said_of(losses, scores=scores))
+
+    assert evidence.has_fewer_errors(np.arange(losses.shape[1]))
+    assert evidence.is_sure(0, ALPHA)
+
+
+@given(
+    better=st.lists(st.floats(-1, 1), min_size=20, max_size=80),
+    more=st.floats(0, 5),
+)
+def test_who_gains_more_is_no_less_clear_however_skewed_gains_are(better: list[float], more: float) -> None:
+    losses = np.tile([2.0, 1.0], (len(better), 1))
+
+    def is_clear(gains: FloatArray) -> bool:
+        evidence = heard(said_of(losses, scores=np.stack([np.zeros_like(gains), gains], axis=1)))
+        return evidence.has_fewer_errors(np.array([0, 1]))
+
+    gains = np.array(better)
+    assert is_clear(gains + more) or not is_clear(gains)
+
+
 @pytest.mark.parametrize(("better", "is_clear"), [(0.002, False), (0.02, True)])
 def test_errors_that_are_about_level_are_no_reason_to_part_though_losses_are_smaller(
     better: float, is_clear: bool
