@@ -21,7 +21,7 @@ from auxo.algorithms.auxo.sketch_pool import SketchPool
 from auxo.algorithms.auxo.trial import IntoShadows, OnTrial, labelled
 from auxo.algorithms.auxo.views import Prints
 from auxo.core.affinity import AffinitySettings
-from auxo.core.aggregators import Aggregator, RateScaling, rate_scale
+from auxo.core.aggregators import ABOUT_SCALING, Aggregator, RateScaling, rate_scale
 from auxo.core.claims import Claims, claims_of, held_to, plan_members_first, round_rewards
 from auxo.core.cohort_algorithm import (
     Affinities,
@@ -72,10 +72,7 @@ class Auxo:
         "Compare updates unit by unit of the model (a matrix's row, a convolution's filter), each scaled to length one "
         "by itself; the paper compares whole updates.",
     )
-    rate_scaling: RateScaling = setting(
-        "none",
-        "How the server's learning rate follows the share of participants a cohort has.",
-    )
+    rate_scaling: RateScaling = setting("auto", ABOUT_SCALING)
     sharing: Sharing = setting(
         "members",
         "Participants of a cohort: in proportion to its believed members, or equal for all (the paper's rule).",
@@ -161,7 +158,7 @@ class Auxo:
             if isinstance(phase, OnTrial):
                 outcome = self._close_trial(closing, mine, aggregator, phase)
             elif isinstance(phase, SketchPool | PrivateTrial):
-                outcome = self._private.close(closing, mine, aggregator, self._rate_scale(closing), rng)
+                outcome = self._private.close(closing, mine, aggregator, self._rate_scale(closing, aggregator), rng)
             else:
                 outcome = self._close_pooling(closing, mine, aggregator, own(Pooling, phase), rng)
         if outcome is None:
@@ -190,7 +187,7 @@ class Auxo:
         """Close a round of a cohort that pools updates, or rests."""
         if gathered.movements[0] is None:
             return None
-        (state,) = stepped(closing, gathered, aggregator, self._rate_scale(closing))
+        (state,) = stepped(closing, gathered, aggregator, self._rate_scale(closing, aggregator))
         after: Pooling | OnTrial = phase
         if phase.pools(state.round):
             here = np.flatnonzero(~gathered.late & (gathered.model == 0))
@@ -217,7 +214,7 @@ class Auxo:
 
     def _close_trial(self, closing: Closing, gathered: Gathered, aggregator: Aggregator, phase: OnTrial) -> Outcome:
         """Move the cohort's model and the branches', hear the judges, and decide as soon as they are sure."""
-        scale, offered = self._rate_scale(closing), len(closing.models)
+        scale, offered = self._rate_scale(closing, aggregator), len(closing.models)
         # Branches have no part in what was credited to the cohort: it would be ahead of them.
         (state,) = stepped(replace(closing, credits={}), gathered, aggregator, scale)
         moved = zip(phase.servers, gathered.movements[offered:], strict=True)
@@ -278,8 +275,8 @@ class Auxo:
     def _private(self) -> PrivateSearch:
         return PrivateSearch(self.clustering, self.trial, self.sketches)
 
-    def _rate_scale(self, closing: Closing) -> float:
-        return rate_scale(self.rate_scaling, closing.share, closing.outlook.total_participants)
+    def _rate_scale(self, closing: Closing, aggregator: Aggregator) -> float:
+        return rate_scale(self.rate_scaling, closing.share, closing.outlook.total_participants, aggregator)
 
 
 def _generation(phase: OwnState) -> int:

@@ -30,6 +30,8 @@ class _Adaptive:
     moments' bias, as in the paper.
     """
 
+    adapts = True
+
     server_learning_rate: float
     beta_1: float
     tau: float
