@@ -16,8 +16,10 @@ from auxo.core.claims import claims_of
 from auxo.core.cohort_algorithm import Affinities, Closing, Opening, Outcome, Plan, RoundNotes, stepped
 from auxo.core.cohort_state import CohortState
 from auxo.core.gathering import Admission, Gathered
-from auxo.core.own_state import own
+from auxo.core.lost_clients import of_own_model
+from auxo.core.own_state import OwnState, own
 from auxo.core.partition import Keep
+from auxo.core.types import IntArray
 
 
 @dataclass(frozen=True)
@@ -32,17 +34,27 @@ class PrivateSearch:
         """Return that nothing is known of a new cohort; a child rests, and asks something new."""
         return SketchPool() if parent is None else own(SketchPool, parent.memory).rested(parent.round)
 
+    def generation(self, phase: OwnState) -> int:
+        """Return what labels that are given now are of."""
+        return phase.generation if isinstance(phase, PrivateTrial) else own(SketchPool, phase).generation
+
     def plan(self, opening: Opening, plan: Plan) -> Plan:
-        """Return who is asked for which words; as it is where updates are read."""
+        """Return who is asked for which words."""
         phase = opening.state.memory
         if isinstance(phase, PrivateTrial):
             return phase.plan(opening, plan, self.trial, self.sketches)
-        return phase.plan(opening, plan, self.sketches) if isinstance(phase, SketchPool) else plan
+        return own(SketchPool, phase).plan(opening, plan, self.sketches)
 
     def admission(self, closing: Closing, gated: Admission) -> Admission:
         """Return who may move which model: branches' on trial."""
         phase = closing.states[0].memory
-        return IntoBranches.of(phase, closing, gated) if isinstance(phase, PrivateTrial) else gated
+        if isinstance(phase, PrivateTrial):
+            gated = IntoBranches.of(phase, closing, gated)
+        return of_own_model(closing, gated, crediting=True)
+
+    def places(self, closing: Closing, gathered: Gathered) -> IntArray | None:
+        """Return nothing: updates do not tell places."""
+        return None
 
     def close(
         self, closing: Closing, gathered: Gathered, aggregator: Aggregator, scale: float, rng: np.random.Generator
