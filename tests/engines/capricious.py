@@ -74,7 +74,6 @@ class CapriciousStep:
 
     folder: Path
     dies: Literal["never", "once", "always"] = "never"
-    adapts = True
 
     def initial(self, weights: Float32Array) -> ServerState:
         return FedYogi().initial(weights)

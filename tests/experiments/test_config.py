@@ -103,7 +103,7 @@ def test_an_unknown_key_lists_the_keys_of_its_section() -> None:
         ("methods=[]", "methods: expected a list of one or more values, each a string, got []"),
         ("auxo=3", "auxo: expected a section [auxo], got 3; set its keys"),
         ("paper.start_round=0", "paper.start_round: expected at least 1, got 0"),
-        ("auxo.rate_scaling=sqr", '"auto", "none", "sqrt" or "linear", got "sqr"; did you mean "sqrt"?'),
+        ("auxo.rate_scaling=sqr", '"none", "sqrt" or "linear", got "sqr"; did you mean "sqrt"?'),
         (
             "clipped.aggregator=fedyog",
             "clipped.aggregator: expected an aggregator (fedavg, fedyogi, ",

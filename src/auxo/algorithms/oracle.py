@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from auxo.core.affinity import AffinitySettings
-from auxo.core.aggregators import ABOUT_SCALING, Aggregator, RateScaling, rate_scale
+from auxo.core.aggregators import Aggregator, RateScaling, rate_scale
 from auxo.core.claims import Claims, claims_of, plan_members_first, round_rewards
 from auxo.core.cohort_algorithm import (
     Affinities,
@@ -47,7 +47,10 @@ class Oracle:
         (0.0, 0.25),
         "Parts of the run after which the groups part; each is a run of its own, and the better one counts.",
     )
-    rate_scaling: RateScaling = setting("auto", ABOUT_SCALING)
+    rate_scaling: RateScaling = setting(
+        "none",
+        "How the server's learning rate follows the share of participants a cohort has.",
+    )
     sharing: Sharing = setting(
         "members",
         "Participants of a cohort: in proportion to its believed members, or equal for all (the paper's rule).",
@@ -68,7 +71,7 @@ class KnownGroups(PlainCohorts):
 
     groups: IntArray  # (clients,)
     at: float  # share of the run after which the groups part; 0: they never meet
-    rate_scaling: RateScaling = "auto"
+    rate_scaling: RateScaling = "none"
     sharing: Sharing = "members"
     rewards: RewardSettings = field(default_factory=RewardSettings)
     client_half = ClientHalf(AffinitySettings(confirmations=0), clusters=4)
@@ -98,7 +101,7 @@ class KnownGroups(PlainCohorts):
         """Move the model, reward the participants, and partition when the time has come."""
         if not gathered.used:
             return None
-        scale = rate_scale(self.rate_scaling, closing.share, closing.outlook.total_participants, aggregator)
+        scale = rate_scale(self.rate_scaling, closing.share, closing.outlook.total_participants)
         due = self.at > 0 and closing.outlook.progress >= self.at and closing.outlook.cohorts == 1
         decision: Decision = self._partition() if due else Keep()
         clusters = self.client_half.clusters

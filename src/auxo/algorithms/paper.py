@@ -217,7 +217,7 @@ class Paper(PlainCohorts):
         """Move the model, cluster and reward the participants, and decide."""
         if not gathered.used:
             return None
-        scale = rate_scale(self.rate_scaling, closing.share, closing.outlook.total_participants, aggregator)
+        scale = rate_scale(self.rate_scaling, closing.share, closing.outlook.total_participants)
         (state,) = stepped(closing, gathered, aggregator, scale)
         claims = claims_of(closing, gathered)
         memory, similarity, judged = self._cluster(closing, state, claims, gathered, rng)

@@ -21,7 +21,7 @@ from auxo.algorithms.auxo.sketch_pool import SketchPool
 from auxo.algorithms.auxo.trial import OnTrial
 from auxo.algorithms.auxo.update_search import UpdateSearch
 from auxo.core.affinity import AffinitySettings
-from auxo.core.aggregators import ABOUT_SCALING, Aggregator, RateScaling, rate_scale
+from auxo.core.aggregators import Aggregator, RateScaling, rate_scale
 from auxo.core.claims import Claims, held_to, plan_members_first
 from auxo.core.cohort_algorithm import ClientHalf, Closing, InitialModel, Opening, Outcome, Plan, Start
 from auxo.core.cohort_state import CohortState
@@ -58,7 +58,10 @@ class Auxo:
         "Compare updates unit by unit of the model (a matrix's row, a convolution's filter), each scaled to length one "
         "by itself; the paper compares whole updates.",
     )
-    rate_scaling: RateScaling = setting("auto", ABOUT_SCALING)
+    rate_scaling: RateScaling = setting(
+        "none",
+        "How the server's learning rate follows the share of participants a cohort has.",
+    )
     sharing: Sharing = setting(
         "members",
         "Participants of a cohort: in proportion to its believed members, or equal for all (the paper's rule).",
@@ -127,7 +130,7 @@ class Auxo:
         mine, search, outcome = own_answers(closing, gathered), self._search, None
         own_movements = (gathered.movements[0], *gathered.movements[len(closing.models) :])
         if any(movement is not None for movement in own_movements):
-            scale = rate_scale(self.rate_scaling, closing.share, closing.outlook.total_participants, aggregator)
+            scale = rate_scale(self.rate_scaling, closing.share, closing.outlook.total_participants)
             outcome = search.close(closing, mine, aggregator, scale, rng)
         if outcome is None:
             generation = search.generation(closing.states[0].memory)

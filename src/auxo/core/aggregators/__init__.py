@@ -6,7 +6,6 @@ Krum in `robust`, and what clips norms for any of them in `norm_clipping`.
 
 from auxo.core.aggregators.adaptive import FedAdagrad, FedAdam, FedYogi
 from auxo.core.aggregators.aggregator import (
-    ABOUT_SCALING,
     Accumulator,
     Aggregator,
     KeepsOwn,
@@ -24,7 +23,6 @@ from auxo.core.aggregators.aggregator import (
 from auxo.core.aggregators.fedavg import FedAvg
 
 __all__ = [
-    "ABOUT_SCALING",
     "Accumulator",
     "Aggregator",
     "FedAdagrad",

@@ -30,8 +30,6 @@ class _Adaptive:
     moments' bias, as in the paper.
     """
 
-    adapts = True
-
     server_learning_rate: float
     beta_1: float
     tau: float

@@ -17,13 +17,8 @@ Weighting = Literal["examples", "uniform"]
 
 ABOUT_WEIGHTING = "What an update counts for: as much as the examples behind it, or as much as any other."
 
-RateScaling = Literal["auto", "none", "sqrt", "linear"]
-"""How a cohort's server learning rate follows its share of the participants; `rate_scale` says what each does."""
-
-ABOUT_SCALING = (
-    "How the server's learning rate follows the share of participants a cohort has: with its root where the optimiser "
-    "adapts, as FedYogi, and not at all elsewhere (auto); or one of these for every optimiser."
-)
+RateScaling = Literal["none", "sqrt", "linear"]
+"""How a cohort's server learning rate follows its share of the participants (the paper's linear scaling rule)."""
 
 
 @dataclass(frozen=True)
@@ -40,15 +35,8 @@ def update_weight(weighting: Weighting, examples: int) -> float:
     return float(examples) if weighting == "examples" else 1.0
 
 
-def rate_scale(scaling: RateScaling, share: int, total: int, aggregator: object) -> float:
-    """Return the factor for the server learning rate of a cohort with ``share`` of ``total`` participants.
-
-    Fewer participants make a noisier mean, and an optimiser that divides by how long movements have been makes steps as
-    long as before of it: what is noise in them grows with the root (Malladi et al., On the SDEs and scaling rules for
-    adaptive gradient algorithms, 2022). A plain mean of what clients have learnt goes no farther than they did.
-    """
-    if scaling == "auto":
-        scaling = "sqrt" if adapts(aggregator) else "none"
+def rate_scale(scaling: RateScaling, share: int, total: int) -> float:
+    """Return the factor for the server learning rate of a cohort with ``share`` of ``total`` participants."""
     return {"none": 1.0, "sqrt": float(np.sqrt(share / total)), "linear": share / total}[scaling]
 
 
@@ -75,22 +63,6 @@ class KeepsOwn(Protocol):
     def own_states(self) -> tuple[type, ...]:
         """Return the kinds of what it keeps, for the codec."""
         ...
-
-
-@runtime_checkable
-class Adapts(Protocol):
-    """An aggregator that may divide movements by how long they have been; see `rate_scale`."""
-
-    @property
-    def adapts(self) -> bool:
-        """Return whether it does."""
-        ...
-
-
-def adapts(aggregator: object) -> bool:
-    """Return whether an aggregator, or the one that it holds, divides movements by how long they have been."""
-    held = held_by_aggregator(aggregator)
-    return adapts(held[1]) if held is not None else isinstance(aggregator, Adapts) and aggregator.adapts
 
 
 class Accumulator(Protocol):
