@@ -120,20 +120,29 @@ class Fingerprint:
         return outputs
 
     def inputs(self, update: Float32Array) -> FloatArray:
-        """Return how much of an update's energy falls on each input of the first layer, as logarithms less their mean.
+        """Return what an update tells of each input of the first layer, in two halves: energies, then means.
+
+        How much of the update's energy falls on an input, as logarithms less their mean: what a client's inputs are
+        measured in sets how large the gradients are that they lead to. And what the client's inputs are on average: a
+        gradient is a sum of inputs, each times what its sample is off by, and the bias' is the sum of the latter. Zero
+        where that layer has no biases.
 
         Empty without layers, or where that layer has no inputs of its own, or more than a fingerprint has room for.
-        What a client's inputs are measured in sets how large the gradients are that they lead to.
         """
         if self._input_units is None:
             return np.zeros(0)
         rows = self._input_units.rows(update).astype(np.float64)
         energy = np.sqrt(np.einsum("ui,ui->i", rows, rows))
         largest = energy.max()
+        found = np.zeros(2 * len(energy))
         if not 0 < largest < np.inf:
-            return np.zeros(len(energy))
-        logs: FloatArray = np.log(np.maximum(energy, _NEGLIGIBLE * largest))
-        return np.asarray(logs - logs.sum() / len(logs))
+            return found
+        logs = np.log(np.maximum(energy, _NEGLIGIBLE * largest))
+        found[: len(energy)] = logs - logs.sum() / len(logs)
+        biases = self._input_units.biases(update)
+        if biases is not None and np.abs(biases).max() > _NEGLIGIBLE * largest:
+            found[len(energy) :] = np.sign(biases) @ rows / np.abs(biases).sum(dtype=np.float64)
+        return found
 
     @cached_property
     def _input_units(self) -> Units | None:

@@ -144,7 +144,7 @@ class Gathered:
     capped: tuple[int, ...] = ()  # rows whose updates count for fewer examples than they claim
     usual: UsualUpdates = field(default_factory=UsualUpdates)  # after this round
     outputs: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))  # (len(rows), outputs) of the last layer
-    inputs: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))  # (len(rows), inputs) of the first layer
+    inputs: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))  # (len(rows), 2 * inputs) of the first layer
     judged: Judged = field(default_factory=lambda: Judged.of(()))  # (len(rows), most asked)
     placed: IntArray | None = None  # (len(rows),) which model each moves or belongs to; -1: none
     centres: tuple[FloatArray | None, ...] = ()  # (len(rows),) of samples, where participants were asked for them

@@ -41,7 +41,7 @@ def seen(kind: str, groups: int, clients: int = 400, seed: int = 0) -> Seen:
 
     Args:
         kind: "classes": groups have classes of their own; "turned": they see inputs turned, and every client has class
-            frequencies of its own; "units": likewise with inputs in other units.
+            frequencies of its own; "units": likewise with inputs in other units; "shifted": likewise with other means.
         groups: how many.
         clients: how many.
         seed: of all that is drawn.
@@ -50,6 +50,7 @@ def seen(kind: str, groups: int, clients: int = 400, seed: int = 0) -> Seen:
     means = 3 * unit_rows(rng.standard_normal((CLASSES, FEATURES)))
     group = np.arange(clients) % groups
     rotation, units = turns(rng, groups), np.exp(1.2 * rng.standard_normal((groups, FEATURES)))
+    shifts = 3 * unit_rows(rng.standard_normal((groups, FEATURES)))
     updates = []
     for one in group:
         usual = np.full(CLASSES, 0.7)
@@ -61,6 +62,8 @@ def seen(kind: str, groups: int, clients: int = 400, seed: int = 0) -> Seen:
             x = x @ rotation[one]
         if kind == "units":
             x = x * units[one]
+        if kind == "shifted":
+            x = x + shifts[one]
         updates.append(gradient(x, y))
     return of_updates(np.stack(updates), group)
 

@@ -1,6 +1,7 @@
 """What judges say, made up, and trials that hear it."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -79,6 +80,13 @@ def heard(said: Said, branches: Sequence[int] = (), *, everybody: bool = False) 
     """
     candidates = branches or [said.losses.shape[1] - 1]
     return Evidence.begin(candidates, everybody=everybody).after(said, is_look=True)
+
+
+def settled(evidence: Evidence, steepness: float = 0.0) -> Evidence:
+    """Return it where the own model's loss has fallen with this power of the rounds, all of which were heard."""
+    rounds = np.arange(16.0)
+    usual = (1 + rounds) ** -steepness
+    return replace(evidence, course=np.stack([rounds, usual, 0.001 * usual], axis=1))
 
 
 def server_at(value: float) -> ServerState:

@@ -35,7 +35,7 @@ from auxo.core.rng import stream
 from auxo.core.shares import Sharing
 from auxo.core.types import ROOT, CohortId, Float32Array, FloatArray
 from auxo.protocol.codec import to_bytes
-from tests.algorithms.auxo.made_trials import heard, said_of, trial_of, two_groups
+from tests.algorithms.auxo.made_trials import heard, said_of, settled, trial_of, two_groups
 from tests.core.made_updates import FINGERPRINT, N_PARAMS, alike, answers, claims, movement_of, of_two_groups
 
 LEFT, RIGHT = CohortId("0.0"), CohortId("0.1")
@@ -469,7 +469,7 @@ def test_a_promising_trial_is_looked_at_again_soon_and_its_views_are_not_used_up
 @pytest.mark.parametrize(("share", "parts"), [(20, True), (10, True), (4, False)])
 def test_the_smaller_a_cohorts_share_of_the_participants_the_more_must_be_gained(share: int, parts: bool) -> None:
     # Of 20 participants: 2 % of the loss is asked for, 4 % and 10 %; judges gain 6 %.
-    evidence = heard(said_of(two_groups(600, 0.06)))
+    evidence = settled(heard(said_of(two_groups(600, 0.06))))
     last = on_trial(trial_of(AUXO.trial.most_rounds - 1, evidence=evidence))
     decision = close(closing(claims(6), last, share=share), answers(alike(6))).outcome.decision
 

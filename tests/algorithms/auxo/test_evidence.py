@@ -633,3 +633,26 @@ def test_errors_that_are_about_level_are_no_reason_to_part_though_losses_are_sma
 
 def test_who_tells_no_score_stands_in_nobodys_way() -> None:
     assert heard(said_of(two_groups(60, 0.3))).has_fewer_errors(np.array([0, 1, 2]))
+
+
+@pytest.mark.parametrize("steepness", [0.0, 0.4, 1.0, 2.0])
+def test_how_fast_the_own_model_learns_is_read_from_what_judges_say_round_by_round(steepness: float) -> None:
+    evidence, rng = begun(3), stream(0, "course")
+    for number in range(2, 14):
+        losses = two_groups(60, 0.1) * (5 + 1 + number) ** -steepness * rng.lognormal(0, 0.2, (60, 1))
+        evidence = evidence.after(said_of(losses, first=60 * number, round_=number), is_look=True)
+
+    assert evidence.steepness(5) == pytest.approx(steepness, abs=0.15)
+
+
+def test_until_two_rounds_are_heard_losses_are_taken_to_fall_as_they_usually_do() -> None:
+    assert begun(3).steepness(5) == 1
+    assert heard(said_of(two_groups(60, 0.1))).steepness(5) == pytest.approx(1)
+
+
+def test_a_loss_that_grows_is_not_steep() -> None:
+    evidence = begun(3)
+    for number in range(2, 8):
+        evidence = evidence.after(said_of(number * two_groups(60, 0.1), first=60 * number, round_=number), is_look=True)
+
+    assert evidence.steepness(5) == 0

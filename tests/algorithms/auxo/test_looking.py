@@ -26,7 +26,8 @@ def nearest(candidate: Candidate, at: Seen) -> IntArray:
 @pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize("groups", [2, 3])
 @pytest.mark.parametrize(
-    ("kind", "view"), [("classes", "plain"), ("turned", "without frequencies"), ("units", "input energies")]
+    ("kind", "view"),
+    [("classes", "plain"), ("turned", "without frequencies"), ("units", "input energies"), ("shifted", "input means")],
 )
 def test_the_view_that_shows_the_planted_groups_comes_first_unless_another_shows_them_too(
     kind: str, view: ViewName, groups: int, seed: int
@@ -79,7 +80,7 @@ def test_where_updates_are_too_few_to_tell_views_are_taken_as_they_come(groups: 
     at = seen("classes", groups, clients=30)
     found = looked(at)
 
-    assert [one.view.name for one in found] == ["plain", "without frequencies", "input energies"]
+    assert [one.view.name for one in found] == ["plain", "without frequencies", "input energies", "input means"]
     assert {one.shown for one in found} == {np.inf}
     assert found[0].clusters == groups
     assert adjusted_rand_score(at.groups, nearest(found[0], at)) == 1

@@ -24,7 +24,8 @@ CENTRES = np.array([[1.0, -1.0, 0.0], [-1.0, 0.0, 1.0]])
 
 
 def prints_at(energies: FloatArray) -> Prints:
-    return Prints(np.zeros((len(energies), 2)), np.zeros((len(energies), 0)), energies)
+    nothing = np.zeros((len(energies), 0))
+    return Prints(np.zeros((len(energies), 2)), nothing, np.concatenate([energies, 0 * energies], axis=1))
 
 
 def sorting(speaks: tuple[bool, bool] = (True, True)) -> Sorting:
@@ -89,7 +90,8 @@ def test_it_says_nothing_of_a_cohort_that_has_been_parted_since() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "sorts"), [("input energies", True), ("plain", False), ("without frequencies", False)]
+    ("name", "sorts"),
+    [("input energies", True), ("input means", True), ("plain", False), ("without frequencies", False)],
 )
 def test_only_what_hangs_on_inputs_alone_outlives_the_model_that_all_had(name: ViewName, sorts: bool) -> None:
     losses = np.full((20, 6), 2.0)

@@ -30,6 +30,7 @@ from tests.algorithms.auxo.made_trials import (
     heard,
     said_of,
     server_at,
+    settled,
     trial_of,
     two_groups,
     two_groups_and_a_doubtful_third,
@@ -572,6 +573,7 @@ def test_too_many_children_for_the_participants_make_no_partition() -> None:
 
 def test_a_gain_that_is_sure_and_small_makes_no_partition() -> None:
     trial = verdict(two_groups(3000, 0.03), rounds=SETTINGS.most_rounds)
+    trial = replace(trial, evidence=settled(trial.evidence))
 
     assert trial.evidence.is_sure(0, 1e-6)
     assert trial.verdict(server_at(0.0), 9, replace(SETTINGS, min_gain=0.029))[1] is not None
@@ -581,12 +583,48 @@ def test_a_gain_that_is_sure_and_small_makes_no_partition() -> None:
 @pytest.mark.parametrize(("rounds", "needed"), [(4, 0.05), (8, 0.1), (16, 0.2), (17, 0.2)])
 def test_the_earlier_it_is_the_less_must_be_gained_for_branches_part_round_by_round(rounds: int, needed: float) -> None:
     settings = replace(SETTINGS, min_gain=0.2)
-    parts = [
-        verdict(two_groups(6000, factor * needed), rounds=rounds).verdict(server_at(0.0), 9, settings)[1] is not None
-        for factor in (0.95, 1.05)
-    ]
 
-    assert parts == [False, True]
+    def parts(gain: float) -> bool:
+        trial = verdict(two_groups(6000, gain), rounds=rounds)
+        settled_trial = replace(trial, evidence=settled(trial.evidence))
+        return settled_trial.verdict(server_at(0.0), 9, settings)[1] is not None
+
+    assert [parts(factor * needed) for factor in (0.95, 1.05)] == [False, True]
+
+
+@pytest.mark.parametrize(("steepness", "parts"), [(0.0, True), (0.5, True), (1.5, False)])
+def test_what_is_but_a_few_rounds_ahead_while_losses_fall_fast_is_no_reason_to_part(
+    steepness: float, parts: bool
+) -> None:
+    # Two halves: a tenth of log 2 times the steepness is asked for, .035 and .104; judges gain .05.
+    trial = verdict(two_groups(3000, 0.05), rounds=SETTINGS.most_rounds)
+    trial = replace(trial, evidence=settled(trial.evidence, steepness))
+
+    assert (trial.verdict(server_at(0.0), 9, SETTINGS)[1] is not None) is parts
+    assert trial.is_promising(SETTINGS)
+
+
+def test_a_minority_costs_the_others_little_and_is_asked_for_less_while_losses_fall_fast() -> None:
+    losses = np.tile([1.0, 1.2, 1.2], (3000, 1))
+    losses[::20, 1] = 0  # one in twenty gains all there is, and nobody else anything
+    trial = verdict(losses, rounds=SETTINGS.most_rounds)
+    made = replace(trial, evidence=settled(trial.evidence, 1.5)).verdict(server_at(0.0), 9, SETTINGS)[1]
+
+    assert made is not None  # .05 in place of .104
+    assert sorted(made.weights) == pytest.approx([0.05, 0.95])
+
+
+@pytest.mark.parametrize("others", [False, True])
+def test_parts_of_a_cloud_have_their_turn_last_and_not_before_another_view_that_stands_out(others: bool) -> None:
+    losses = np.ones((600, 5))
+    losses[:, 3:] = two_groups(600, 0.5)[:, 1:]  # judges gain by the second candidate alone
+    trial = verdict(losses, rounds=SETTINGS.most_rounds, branches=(2, 2))
+    first, second = trial.shadows
+    trial = replace(trial, shadows=(replace(first, stands_out=True), second), others=others)
+
+    assert (trial.verdict(server_at(0.0), 9, SETTINGS)[0] == 1) is not others
+    early = replace(trial, rounds=SETTINGS.most_rounds - 1)
+    assert early.verdict(server_at(0.0), 9, SETTINGS)[0] is None
 
 
 @pytest.mark.parametrize(("better", "parts"), [(0.1, True), (0.0, False), (-0.1, False), (np.nan, True)])

@@ -101,17 +101,32 @@ def test_with_too_little_to_fit_there_is_no_second_view(outputs: FloatArray) -> 
     assert "without frequencies" not in [one.name for one in views_of(prints)]
 
 
-def test_the_third_view_is_there_where_inputs_differ_and_has_points_about_one_long() -> None:
+def test_views_of_inputs_are_there_where_inputs_differ_and_have_points_about_one_long() -> None:
     rng = stream(0, "inputs")
     prints, _ = made()
     with_inputs = replace(prints, inputs=7.0 * rng.standard_normal((400, 12)))
 
-    names = ["plain", "without frequencies", "input energies", "frequencies"]
+    names = ["plain", "without frequencies", "input energies", "input means", "frequencies"]
     assert [one.name for one in views_of(with_inputs)] == names
-    points = view("input energies", with_inputs).points(with_inputs, ONE_BLOCK)
-    assert np.linalg.norm(points, axis=1).mean() == pytest.approx(1)
+    for name in ("input energies", "input means"):
+        points = view(name, with_inputs).points(with_inputs, ONE_BLOCK)
+        assert np.median(np.linalg.norm(points, axis=1)) == pytest.approx(1)
+    without_means = replace(prints, inputs=with_inputs.inputs * (np.arange(12) < 6))
+    assert "input means" not in [one.name for one in views_of(without_means)]
     alike = replace(prints, inputs=np.zeros((400, 12)))
-    assert "input energies" not in [one.name for one in views_of(alike)]
+    assert not {"input energies", "input means"} & {one.name for one in views_of(alike)}
+
+
+def test_whose_means_are_far_off_is_no_farther_than_twice_the_usual() -> None:
+    rng = stream(0, "inputs")
+    prints, _ = made()
+    inputs = rng.standard_normal((400, 12))
+    inputs[7, 6:] *= 1000
+    far = replace(prints, inputs=inputs)
+    points = view("input means", far).points(far, ONE_BLOCK)
+
+    assert np.linalg.norm(points[7]) == pytest.approx(2)
+    np.testing.assert_allclose(points[7] / 2, inputs[7, 6:] / np.linalg.norm(inputs[7, 6:]), atol=1e-3)
 
 
 @pytest.mark.parametrize("outputs", [np.zeros((100, 0)), np.ones((100, 1)), np.zeros((100, 5))])

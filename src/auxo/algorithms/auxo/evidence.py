@@ -15,7 +15,7 @@ is a test of its own over all of them, and looks share the chance of an error.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -37,6 +37,9 @@ MOST_LOG = 600.0  # of a stake: more is as good as sure, and e to it is still a 
 _ALL_LOOKS = 6 / np.pi**2  # over the squares of whole numbers sums to one
 _ABOUT_ONE = 0.999  # a chance from which on a bet on all gains is taken to be lost by half: there its sum cancels out
 
+_STEEP, _STEEP_BY = 1.0, 0.5  # how fast losses usually fall early in training, and by how much that differs; our choice
+_LEAST_ERROR = 0.01  # of a median loss, in parts of it; our choice
+_OF_MEDIAN = 1.2533  # its standard error, in those of a mean of what is normal
 _MAD_TO_STD = 1.4826  # of what is normal
 _FAR_OFF = 3.0  # deviations of what judges gain, beyond which one is off; our choice
 _LEAST_SPREAD = 0.05  # of gains, in usual losses: where most gain nothing a little more is nothing unusual; our choice
@@ -150,6 +153,7 @@ class Evidence:
     won: float = 0.0  # where everybody judges: what the parts of the stake have come to that were bet at looks so far
     stake: float = 1.0  # what former trials have left of it
     liars: float = 0.0  # share of judges whose word is not believed: who gain most, and who lose most, see `believed`
+    course: FloatArray = field(default_factory=lambda: np.zeros((0, 3)))  # (rounds, 3) see `_usual_of`
 
     @staticmethod
     def begin(branches: Sequence[int], *, everybody: bool, stake: float = 1.0, liars: float = 0.0) -> "Evidence":
@@ -169,7 +173,8 @@ class Evidence:
         usual = self.usual or now  # of an earlier round where there is one: what is bet on must not set its own scale
         if usual <= 0:  # there is nothing left to gain
             return self
-        heard = replace(self, said=self.said.and_of(more), usual=now or usual)
+        course = np.concatenate([self.course, _usual_of(more)])
+        heard = replace(self, said=self.said.and_of(more), usual=now or usual, course=course)
         heard = replace(heard, single=heard.recent.best_single(usual))
         if self.everybody:
             if not is_look or self.looks == LOOKS:
@@ -287,6 +292,23 @@ class Evidence:
         told = np.isfinite(better)
         return believed(better[told], self.liars, heard.far[told])
 
+    def steepness(self, begun: int) -> float:
+        """Return how fast the own model's loss falls as it trains: by its e-th part in e times as many rounds, if 1.
+
+        That is minus the slope of its logarithm over that of the rounds, taken to be about one until enough is heard.
+
+        Args:
+            begun: steps that the model had made when the trial began.
+        """
+        round_of, usual, error = self.course[self.course[:, 1] > 0].T
+        x, y = np.log(max(begun, 0) + 1 + round_of), np.log(usual)
+        weights = (usual / np.maximum(error, _LEAST_ERROR * usual)) ** 2
+        if len(x) == 0:
+            return _STEEP
+        from_mean = x - np.average(x, weights=weights)
+        known, before = float((weights * from_mean**2).sum()), 1 / _STEEP_BY**2
+        return max(0.0, (_STEEP * before - float((weights * from_mean * y).sum())) / (known + before))
+
     def is_hopeless(self, needed: float) -> bool:
         """Return whether judges gain less than is needed by every candidate, even with a deviation more."""
         gains = np.stack([self.gains_of(self.recent, models) for models in self.candidates])
@@ -322,6 +344,14 @@ class Evidence:
             if more.mean() + more.std() / np.sqrt(len(more)) >= half_a_share:
                 return False
         return True
+
+
+def _usual_of(said: Said) -> FloatArray:
+    """Return the trial's round, the median loss of the own model in it, and the standard error of that, in one row."""
+    losses = said.losses[:, OWN]
+    middle = np.median(losses)
+    spread = _MAD_TO_STD * np.median(np.abs(losses - middle))
+    return np.array([[said.rounds[0], middle, _OF_MEDIAN * spread / np.sqrt(len(losses))]])
 
 
 def _is_clear(values: FloatArray) -> bool:

@@ -72,7 +72,18 @@ def look(
         elif found.shown < STANDS_OUT:  # any number is as good as another, and few leave room for another view
             number = min(number, max(2, most // 2))
         candidates.append(Candidate(view, found.shown, _centres(points, along, number, rng)))
-    return tuple(sorted(candidates, key=lambda one: -one.shown))
+    return _in_order(candidates)
+
+
+def _in_order(candidates: list[Candidate]) -> tuple[Candidate, ...]:
+    """Return those first that show most; of those that show about as much, in the order of their views."""
+    left, ordered = list(candidates), list[Candidate]()
+    while left:
+        most = max(one.shown for one in left)
+        first = next(one for one in left if one.shown == most or one.shown * STANDS_OUT >= most)
+        left.remove(first)
+        ordered.append(first)
+    return tuple(ordered)
 
 
 def _centres(points: FloatArray, along: FloatArray, number: int, rng: np.random.Generator) -> FloatArray:

@@ -28,7 +28,7 @@ class PooledRound:
 
     directions: Float32Array  # (participants, width)
     outputs: Float32Array  # (participants, outputs)
-    inputs: Float32Array  # (participants, inputs)
+    inputs: Float32Array  # (participants, 2 * inputs)
     first_half: BoolArray  # (participants,) of two of clients, see `are_in_first_half`
     seals: IntArray  # (participants,) by which clients that come again are counted, see `auxo.algorithms.auxo.judges`
 

@@ -36,6 +36,7 @@ from auxo.core.types import CohortId, Float32Array, FloatArray, IntArray
 
 _MAY_FAIL = 4  # rounds from which on a trial may be given up; our choice
 _FAR = 2.0  # times as long as is usual in the round: an update of who has far to go; our choice
+_SLOWER = 0.1  # of what fewer rounds would cost, that fewer participants are taken to cost; our choice
 _VALIDATION = 0.2  # of as many samples as it trains on, that a client is taken to judge by if it does not say
 
 
@@ -51,7 +52,7 @@ class Shadow:
     def nearest(self, prints: Prints, blocks: IntArray) -> IntArray:
         """Return the branch that each update of the cohort's own model is nearest to; -1: none."""
         points = self.view.points(prints, blocks)
-        if self.view.name != "input energies" and self._unit_centres is not None:
+        if not self.view.is_of_inputs and self._unit_centres is not None:
             return np.asarray((points @ self._unit_centres).argmax(axis=1))
         nearness = self.view.nearness(points, self.centres)
         best = np.where(np.isnan(nearness), -np.inf, nearness).argmax(axis=1)
@@ -255,6 +256,7 @@ class OnTrial:
 
         The candidate by which they gain most is waited for while the trial goes on, of those that stand out if there is
         one: parts of a cloud may gain sooner, by the classes that clients happen to have, and hide groups for good.
+        They also wait where a view that is not on trial stands out as well: that one is looked at next.
 
         Args:
             own_server: the cohort's own model, which may be one of those that they would miss.
@@ -264,12 +266,13 @@ class OnTrial:
         if self.evidence.everybody and not self._has_looked:
             return None, None
         alpha = self._alpha(settings)
-        candidates = self.evidence.by_gain
-        if self.rounds < settings.most_rounds:
-            # Where everybody judges, only the leading candidate's branches are trained as they should be.
-            is_sample = not self.evidence.everybody
-            standing_out = [one for one in candidates if is_sample and self.shadows[one].stands_out]
-            candidates = tuple((standing_out or candidates)[:1])
+        candidates, is_early = self.evidence.by_gain, self.rounds < settings.most_rounds
+        # Where everybody judges, only the leading candidate's branches are trained as they should be.
+        standing_out = tuple(one for one in candidates if not self.evidence.everybody and self.shadows[one].stands_out)
+        if standing_out and (is_early or self.others):
+            candidates = standing_out
+        if is_early:
+            candidates = candidates[:1]
         for candidate in candidates:
             if self.evidence.is_sure(candidate, alpha):
                 made = self._partition(candidate, own_server, most, settings)
@@ -280,7 +283,7 @@ class OnTrial:
     def parted(self, cohort: CohortId, candidate: int) -> Pooling:
         """Return what children go on from whose partition was made of a candidate."""
         shadow, branches = self.shadows[candidate], self.evidence.candidates[candidate][1:]
-        if shadow.view.name != "input energies":  # others do not outlast the model that all had
+        if not shadow.view.is_of_inputs:  # others do not outlast the model that all had
             return replace(self.resumes, sorting=None)
         became, first = np.isin(branches, self.evidence.fewest(candidate)), int(branches[0]) - 1
         sorting = Sorting(cohort, shadow.view, shadow.centres, self.common, self.blocks, first, became)
@@ -289,6 +292,16 @@ class OnTrial:
     def _needed(self, settings: TrialSettings) -> float:
         """Return what judges have to gain by now: branches part round by round, and later in training slowly."""
         return settings.min_gain * min(1.0, self.rounds / settings.most_rounds)
+
+    def _cost(self, own_server: ServerState, shares: FloatArray) -> float:
+        """Return what judges lose, in parts of their loss, because each child has its share of the participants only.
+
+        A model that a third of them train is at most as far behind as one that has trained for a third of the time. How
+        much that is, the course of the cohort's own model tells; a part of it is asked for. So what is but a few rounds
+        ahead early in training, when losses fall fast, is no reason to part for good.
+        """
+        steepness = self.evidence.steepness(own_server.steps - self.rounds)
+        return _SLOWER * steepness * float(-(shares * np.log(shares)).sum())
 
     def _alpha(self, settings: TrialSettings) -> float:
         if self.evidence.everybody and self.evidence.is_fresh:  # trials bet what the one before has left
@@ -311,12 +324,12 @@ class OnTrial:
             return None  # groups that stand out are not put together only because few judges have been heard
         heard = self.evidence.recent
         gains = self.evidence.gains_of(heard, kept)
-        if len(kept) > most or gains.mean() < self._needed(settings):
+        weights = np.bincount(np.searchsorted(kept, choices(heard.other_losses, kept)), minlength=len(kept))
+        if len(kept) > most or (weights == 0).any():
+            return None
+        if gains.mean() < max(self._needed(settings), self._cost(own_server, weights / weights.sum())):
             return None
         if not self.evidence.has_fewer_errors(kept):
-            return None
-        weights = np.bincount(np.searchsorted(kept, choices(heard.other_losses, kept)), minlength=len(kept))
-        if (weights == 0).any():
             return None
         servers = (own_server, *self.servers)
         return Partition(
