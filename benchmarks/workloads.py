@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from made_populations import units_population
+from made_populations import shifted_population, units_population
 from real_populations import (
     few_writers_population,
     source_population,
@@ -79,9 +79,15 @@ def _digits(**changes: object) -> PopulationConfig:
     return DIGITS.model_copy(update=changes)
 
 
-def in_units(seed: int, folder: Path | None) -> tuple[Config, FederatedData]:
-    """Return groups with a gain for every feature."""
-    return Config(seed=seed, devices=EVERYBODY, training=TRAINING, run=EVALUATIONS), units_population(2000, seed)
+def made(
+    build: Callable[[int, int], FederatedData],
+) -> Callable[[int, Path | None], tuple[Config, FederatedData]]:
+    """Return a maker of a population of 2,000 clients that is built for the benchmarks."""
+
+    def make(seed: int, folder: Path | None) -> tuple[Config, FederatedData]:
+        return Config(seed=seed, devices=EVERYBODY, training=TRAINING, run=EVALUATIONS), build(2000, seed)
+
+    return make
 
 
 def few_clients(number: int, **changes: object) -> PopulationConfig:
@@ -139,8 +145,9 @@ WORKLOADS = (
     Workload("two-swapped", 3, 0, planted(_digits(heterogeneity="swap", groups=2))),
     Workload("one-sample", 5, 0, planted(_digits(heterogeneity="none", noise=0.6, samples=(1, 5)))),
     Workload("few", 5, 0, planted(_digits(heterogeneity="concept"), FEW)),
-    # Groups that see inputs in other units, among clients that each have their own classes.
-    Workload("units", 3, 1, in_units),
+    # Groups that see inputs in other units, or shifted, among clients that each have their own classes.
+    Workload("units", 3, 1, made(units_population)),
+    Workload("shifted", 3, 0, made(shifted_population)),
     Workload(
         "network",
         3,

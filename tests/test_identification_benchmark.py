@@ -6,7 +6,7 @@ import departures
 import identification
 import numpy as np
 import pytest
-from made_populations import units_population
+from made_populations import shifted_population, units_population
 from workloads import SIZES, WORKLOADS, Workload
 
 from auxo.experiments.config_file import parse_config
@@ -66,6 +66,15 @@ def test_groups_see_inputs_in_units_of_their_own() -> None:
     assert inputs.std(axis=0) == pytest.approx(np.ones(inputs.shape[1]), rel=1e-4)
     spreads = np.array([inputs[group == one].std(axis=0) for one in range(3)])
     assert np.median(spreads.max(axis=0) / spreads.min(axis=0)) > 3
+
+
+def test_groups_see_inputs_shifted_by_zeros_of_their_own() -> None:
+    data = shifted_population(40, 100)
+    assert data.groups is not None
+    group = data.groups[np.repeat(np.arange(data.n_clients), data.train.counts())]
+    inputs = data.inputs(data.train.x_rows)
+    means = np.array([inputs[group == one].mean(axis=0) for one in range(4)])
+    assert np.median(means.max(axis=0) - means.min(axis=0)) > 0.5
 
 
 def test_real_clients_are_left_out_without_their_files(tmp_path: Path) -> None:

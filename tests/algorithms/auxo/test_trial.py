@@ -596,7 +596,7 @@ def test_the_earlier_it_is_the_less_must_be_gained_for_branches_part_round_by_ro
 def test_what_is_but_a_few_rounds_ahead_while_losses_fall_fast_is_no_reason_to_part(
     steepness: float, parts: bool
 ) -> None:
-    # Two halves: a tenth of log 2 times the steepness is asked for, .035 and .104; judges gain .05.
+    # Of two halves .019 is asked for where losses fall with the root of the rounds, and .17; judges gain .05.
     trial = verdict(two_groups(3000, 0.05), rounds=SETTINGS.most_rounds)
     trial = replace(trial, evidence=settled(trial.evidence, steepness))
 
@@ -608,9 +608,12 @@ def test_a_minority_costs_the_others_little_and_is_asked_for_less_while_losses_f
     losses = np.tile([1.0, 1.2, 1.2], (3000, 1))
     losses[::20, 1] = 0  # one in twenty gains all there is, and nobody else anything
     trial = verdict(losses, rounds=SETTINGS.most_rounds)
-    made = replace(trial, evidence=settled(trial.evidence, 1.5)).verdict(server_at(0.0), 9, SETTINGS)[1]
+    made = replace(trial, evidence=settled(trial.evidence)).verdict(server_at(0.0), 9, SETTINGS)[1]
+    halves = verdict(two_groups(3000, 0.05), rounds=SETTINGS.most_rounds)
+    fast = [replace(one, evidence=settled(one.evidence, 1.2)) for one in (trial, halves)]
 
-    assert made is not None  # .05 in place of .104
+    assert [one.verdict(server_at(0.0), 9, SETTINGS)[1] is not None for one in fast] == [True, False]
+    assert made is not None
     assert sorted(made.weights) == pytest.approx([0.05, 0.95])
 
 

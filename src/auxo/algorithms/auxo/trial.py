@@ -36,7 +36,7 @@ from auxo.core.types import CohortId, Float32Array, FloatArray, IntArray
 
 _MAY_FAIL = 4  # rounds from which on a trial may be given up; our choice
 _FAR = 2.0  # times as long as is usual in the round: an update of who has far to go; our choice
-_SLOWER = 0.1  # of what fewer rounds would cost, that fewer participants are taken to cost; our choice
+_SLOWER = 0.11  # of a loss: what a partition has to bring where losses fall with the rounds, see `_cost`; our choice
 _VALIDATION = 0.2  # of as many samples as it trains on, that a client is taken to judge by if it does not say
 
 
@@ -294,14 +294,14 @@ class OnTrial:
         return settings.min_gain * min(1.0, self.rounds / settings.most_rounds)
 
     def _cost(self, own_server: ServerState, shares: FloatArray) -> float:
-        """Return what judges lose, in parts of their loss, because each child has its share of the participants only.
+        """Return what judges have to gain, in parts of their loss, for children with such shares of the participants.
 
         A model that a third of them train is at most as far behind as one that has trained for a third of the time. How
-        much that is, the course of the cohort's own model tells; a part of it is asked for. So what is but a few rounds
-        ahead early in training, when losses fall fast, is no reason to part for good.
+        much that is, the course of the cohort's own model tells. While its loss falls fast, what a branch seems to gain
+        is little more than a few rounds' lead, so that it counts by the square: that is no reason to part for good.
         """
         steepness = self.evidence.steepness(own_server.steps - self.rounds)
-        return _SLOWER * steepness * float(-(shares * np.log(shares)).sum())
+        return _SLOWER * steepness**2 * float(-(shares * np.log(shares)).sum())
 
     def _alpha(self, settings: TrialSettings) -> float:
         if self.evidence.everybody and self.evidence.is_fresh:  # trials bet what the one before has left
