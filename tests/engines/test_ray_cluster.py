@@ -189,8 +189,10 @@ def test_a_participant_that_kills_its_worker_even_alone_has_failed_and_the_round
         jobs=[replace(job, client_row=-1) if job.visit == DIES_ALWAYS else job for job in task.training.jobs],
     )
     assert bits(run(cluster.engine, task)) == bits(run(HERE, without(replace(task, training=others), -1)))
-    assert [note for note in cluster.notes if "in row 7 has cost 2 processes" in note]
-    assert sum(" of 2 was lost; its participants train again" in note for note in cluster.notes) == 3
+    (note,) = [note for note in cluster.notes if "has cost 2 processes" in note]
+    assert "in row 7 " in note
+    # With others, and twice alone; an answer that was on its way is lost, too, and trained again.
+    assert sum(" of 2 was lost; its participants train again" in note for note in cluster.notes) >= 3
 
 
 @pytest.mark.slow

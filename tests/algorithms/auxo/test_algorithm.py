@@ -35,7 +35,7 @@ from auxo.core.rng import stream
 from auxo.core.shares import Sharing
 from auxo.core.types import ROOT, CohortId, Float32Array, FloatArray
 from auxo.protocol.codec import to_bytes
-from tests.algorithms.auxo.made_trials import heard, said_of, settled, trial_of, two_groups
+from tests.algorithms.auxo.made_trials import heard, said_of, server_at, settled, trial_of, two_groups
 from tests.core.made_updates import FINGERPRINT, N_PARAMS, alike, answers, claims, movement_of, of_two_groups
 
 LEFT, RIGHT = CohortId("0.0"), CohortId("0.1")
@@ -139,6 +139,16 @@ def test_a_child_rests_at_first_and_shares_its_ancestors_chance_of_an_error(memo
     child = own(Pooling, AUXO.memory(replace(FRESH, round=7, memory=memory)))
 
     assert child == Pooling(rests_until=14, trials=3)
+
+
+def test_how_fast_losses_fell_on_trial_is_known_to_whoever_goes_on_from_it() -> None:
+    trial = trial_of(2)
+    trial = replace(trial, evidence=settled(trial.evidence, 0.4))
+    child = own(Pooling, AUXO.memory(replace(FRESH, round=7, memory=trial.parted(ROOT, 0))))
+
+    assert [child.steep, trial.given_up().steep] == pytest.approx([0.4, 0.4], abs=0.01)
+    again = OnTrial.begin(replace(trial.given_up(), common=trial.common), (), server_at(0.0), trial.blocks, 9)
+    assert again.evidence.steepness == trial.evidence.steepness
 
 
 @pytest.mark.parametrize(

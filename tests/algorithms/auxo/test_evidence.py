@@ -1,5 +1,7 @@
 """Bets on what judges gain: sure no more often than they may be in error, and soon where much is to be gained."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -637,17 +639,20 @@ def test_who_tells_no_score_stands_in_nobodys_way() -> None:
 
 @pytest.mark.parametrize("steepness", [0.0, 0.4, 1.0, 2.0])
 def test_how_fast_the_own_model_learns_is_read_from_what_judges_say_round_by_round(steepness: float) -> None:
-    evidence, rng = begun(3), stream(0, "course")
+    evidence, rng = replace(begun(3), begun=5), stream(0, "course")
     for number in range(2, 14):
         losses = two_groups(60, 0.1) * (5 + 1 + number) ** -steepness * rng.lognormal(0, 0.2, (60, 1))
         evidence = evidence.after(said_of(losses, first=60 * number, round_=number), is_look=True)
 
-    assert evidence.steepness(5) == pytest.approx(steepness, abs=0.15)
+    assert evidence.steepness == pytest.approx(steepness, abs=0.15)
 
 
-def test_until_two_rounds_are_heard_losses_are_taken_to_fall_as_they_usually_do() -> None:
-    assert begun(3).steepness(5) == 1
-    assert heard(said_of(two_groups(60, 0.1))).steepness(5) == pytest.approx(1)
+@pytest.mark.parametrize("steep", [0.3, 1.0])
+def test_until_two_rounds_are_heard_losses_are_taken_to_fall_as_they_did_before(steep: float) -> None:
+    evidence = replace(begun(3), begun=5, steep=steep)
+
+    assert evidence.steepness == steep
+    assert evidence.after(said_of(two_groups(60, 0.1)), is_look=True).steepness == pytest.approx(steep)
 
 
 def test_a_loss_that_grows_is_not_steep() -> None:
@@ -655,4 +660,4 @@ def test_a_loss_that_grows_is_not_steep() -> None:
     for number in range(2, 8):
         evidence = evidence.after(said_of(number * two_groups(60, 0.1), first=60 * number, round_=number), is_look=True)
 
-    assert evidence.steepness(5) == 0
+    assert evidence.steepness == 0

@@ -37,7 +37,10 @@ MOST_LOG = 600.0  # of a stake: more is as good as sure, and e to it is still a 
 _ALL_LOOKS = 6 / np.pi**2  # over the squares of whole numbers sums to one
 _ABOUT_ONE = 0.999  # a chance from which on a bet on all gains is taken to be lost by half: there its sum cancels out
 
-_STEEP, _STEEP_BY = 1.0, 0.5  # how fast losses usually fall early in training, and by how much that differs; our choice
+STEEP = 1.0
+"""How fast losses usually fall early in training, see `Evidence.steepness`; our choice."""
+
+_STEEP_BY = 0.5  # by how much that differs, and from one trial to the next; our choice
 _LEAST_ERROR = 0.01  # of a median loss, in parts of it; our choice
 _OF_MEDIAN = 1.2533  # its standard error, in those of a mean of what is normal
 _MAD_TO_STD = 1.4826  # of what is normal
@@ -153,17 +156,30 @@ class Evidence:
     won: float = 0.0  # where everybody judges: what the parts of the stake have come to that were bet at looks so far
     stake: float = 1.0  # what former trials have left of it
     liars: float = 0.0  # share of judges whose word is not believed: who gain most, and who lose most, see `believed`
+    steep: float = STEEP  # what is known of the steepness beforehand
+    begun: int = 0  # steps that the own model had made when the trial began
     course: FloatArray = field(default_factory=lambda: np.zeros((0, 3)))  # (rounds, 3) see `_usual_of`
 
     @staticmethod
-    def begin(branches: Sequence[int], *, everybody: bool, stake: float = 1.0, liars: float = 0.0) -> "Evidence":
+    def begin(
+        branches: Sequence[int],
+        *,
+        everybody: bool,
+        stake: float = 1.0,
+        liars: float = 0.0,
+        steep: float = STEEP,
+        begun: int = 0,
+    ) -> "Evidence":
         """Return that of a trial of candidates with so many branches each."""
         ends = np.cumsum(branches)
         places = tuple(np.array([OWN, *range(1 + end - n, 1 + end)]) for n, end in zip(branches, ends, strict=True))
         models = 1 + int(ends[-1])
         room = (len(branches), models)
         log_stakes, widest = np.zeros((*room, len(BETS))), np.zeros(room)
-        return Evidence(Said.none(models), places, everybody, log_stakes, widest, stake=stake, liars=liars)
+        nobody = Said.none(models)
+        return Evidence(
+            nobody, places, everybody, log_stakes, widest, stake=stake, liars=liars, steep=steep, begun=begun
+        )
 
     def after(self, more: Said, *, is_look: bool) -> "Evidence":
         """Return the evidence after a round's judges have been heard."""
@@ -292,22 +308,21 @@ class Evidence:
         told = np.isfinite(better)
         return believed(better[told], self.liars, heard.far[told])
 
-    def steepness(self, begun: int) -> float:
+    @property
+    def steepness(self) -> float:
         """Return how fast the own model's loss falls as it trains: by its e-th part in e times as many rounds, if 1.
 
-        That is minus the slope of its logarithm over that of the rounds, taken to be about one until enough is heard.
-
-        Args:
-            begun: steps that the model had made when the trial began.
+        That is minus the slope of its logarithm over that of the rounds. It is taken to be about what it was in the
+        trial before until enough is heard: late in training a trial's rounds are few beside those that lie behind it.
         """
         round_of, usual, error = self.course[self.course[:, 1] > 0].T
-        x, y = np.log(max(begun, 0) + 1 + round_of), np.log(usual)
+        x, y = np.log(self.begun + 1 + round_of), np.log(usual)
         weights = (usual / np.maximum(error, _LEAST_ERROR * usual)) ** 2
         if len(x) == 0:
-            return _STEEP
+            return self.steep
         from_mean = x - np.average(x, weights=weights)
         known, before = float((weights * from_mean**2).sum()), 1 / _STEEP_BY**2
-        return max(0.0, (_STEEP * before - float((weights * from_mean * y).sum())) / (known + before))
+        return max(0.0, (self.steep * before - float((weights * from_mean * y).sum())) / (known + before))
 
     def is_hopeless(self, needed: float) -> bool:
         """Return whether judges gain less than is needed by every candidate, even with a deviation more."""

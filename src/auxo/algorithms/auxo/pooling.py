@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from auxo.algorithms.auxo.evidence import STEEP
 from auxo.algorithms.auxo.looking import Candidate, look
 from auxo.algorithms.auxo.number_of_clusters import told_by
 from auxo.algorithms.auxo.settings import ClusteringSettings, TrialSettings
@@ -58,6 +59,7 @@ class Pooling:
     everybody: bool = False  # would judge: clients are few, and keep out a fifth of their samples
     stake: float = 1.0  # where everybody judges: what bets of the last trials have left of it
     bets: int = 0  # trials that everybody has judged
+    steep: float = STEEP  # how fast losses fell in the last trial, see `Evidence.steepness`
     sorting: Sorting | None = None  # of the partition that it comes from; None: updates do not tell clients' places
 
     def pools(self, number: int) -> bool:
@@ -67,7 +69,13 @@ class Pooling:
     @staticmethod
     def of_child(parent: "Pooling", number: int) -> "Pooling":
         """Return that of a child that is made in the round of this number; it rests, for its groups were on trial."""
-        return Pooling(rests_until=2 * number, trials=parent.trials, bets=parent.bets, sorting=parent.sorting)
+        return Pooling(
+            rests_until=2 * number,
+            trials=parent.trials,
+            bets=parent.bets,
+            steep=parent.steep,
+            sorting=parent.sorting,
+        )
 
     def after(self, prints: Prints, who: IntArray, seals: IntArray, settings: ClusteringSettings) -> "Pooling":
         """Return it with one more round, of these clients; of too many the oldest ones go."""

@@ -113,6 +113,8 @@ class OnTrial:
                 everybody=pooling.everybody,
                 stake=pooling.stake,
                 liars=liars,
+                steep=pooling.steep,
+                begun=server.steps,
             ),
             seen=np.zeros(0, dtype=np.int64),
         )
@@ -282,26 +284,26 @@ class OnTrial:
 
     def parted(self, cohort: CohortId, candidate: int) -> Pooling:
         """Return what children go on from whose partition was made of a candidate."""
+        resumes = replace(self.resumes, steep=self.evidence.steepness, sorting=None)
         shadow, branches = self.shadows[candidate], self.evidence.candidates[candidate][1:]
         if not shadow.view.is_of_inputs:  # others do not outlast the model that all had
-            return replace(self.resumes, sorting=None)
+            return resumes
         became, first = np.isin(branches, self.evidence.fewest(candidate)), int(branches[0]) - 1
         sorting = Sorting(cohort, shadow.view, shadow.centres, self.common, self.blocks, first, became)
-        return replace(self.resumes, sorting=sorting)
+        return replace(resumes, sorting=sorting)
 
     def _needed(self, settings: TrialSettings) -> float:
         """Return what judges have to gain by now: branches part round by round, and later in training slowly."""
         return settings.min_gain * min(1.0, self.rounds / settings.most_rounds)
 
-    def _cost(self, own_server: ServerState, shares: FloatArray) -> float:
+    def _cost(self, shares: FloatArray) -> float:
         """Return what judges have to gain, in parts of their loss, for children with such shares of the participants.
 
         A model that a third of them train is at most as far behind as one that has trained for a third of the time. How
         much that is, the course of the cohort's own model tells. While its loss falls fast, what a branch seems to gain
         is little more than a few rounds' lead, so that it counts by the square: that is no reason to part for good.
         """
-        steepness = self.evidence.steepness(own_server.steps - self.rounds)
-        return _SLOWER * steepness**2 * float(-(shares * np.log(shares)).sum())
+        return _SLOWER * self.evidence.steepness**2 * float(-(shares * np.log(shares)).sum())
 
     def _alpha(self, settings: TrialSettings) -> float:
         if self.evidence.everybody and self.evidence.is_fresh:  # trials bet what the one before has left
@@ -312,8 +314,12 @@ class OnTrial:
 
     def given_up(self) -> Pooling:
         """Return what the cohort goes on with if nothing came of it; samples that were bet on are not bet on again."""
+        return replace(self.resumes, stake=self._left, steep=self.evidence.steepness)
+
+    @property
+    def _left(self) -> float:
         is_last = self.resumes.bets % FIFTHS == 0
-        return replace(self.resumes, stake=1.0 if is_last else self.evidence.left)
+        return 1.0 if is_last else self.evidence.left
 
     def _partition(
         self, candidate: int, own_server: ServerState, most: int, settings: TrialSettings
@@ -327,7 +333,7 @@ class OnTrial:
         weights = np.bincount(np.searchsorted(kept, choices(heard.other_losses, kept)), minlength=len(kept))
         if len(kept) > most or (weights == 0).any():
             return None
-        if gains.mean() < max(self._needed(settings), self._cost(own_server, weights / weights.sum())):
+        if gains.mean() < max(self._needed(settings), self._cost(weights / weights.sum())):
             return None
         if not self.evidence.has_fewer_errors(kept):
             return None
@@ -379,7 +385,7 @@ class OnTrial:
         Where everybody judges, it is enough that bets are being won: the next trial goes on with what they have left.
         """
         if self.evidence.everybody and self.evidence.is_fresh:
-            return self.given_up().stake > 1
+            return self._left > 1
         alpha = self._alpha(settings)
         return any(self.evidence.is_sure(one, alpha) for one in range(len(self.shadows)))
 
