@@ -9,7 +9,8 @@ import pytest
 from auxo.algorithms.auxo import Auxo, ClusteringSettings, OnTrial, Pooling, TrialSettings
 from auxo.algorithms.auxo.gate import Gate
 from auxo.algorithms.auxo.judges import seals
-from auxo.algorithms.auxo.views import Prints
+from auxo.algorithms.auxo.looking import Candidate
+from auxo.algorithms.auxo.views import Prints, View
 from auxo.core.affinity import Requests
 from auxo.core.aggregators import FedAvg, RateScaling
 from auxo.core.asking import LEAST_LOSS, Answer, Asks, Judgement
@@ -147,7 +148,8 @@ def test_how_fast_losses_fell_on_trial_is_known_to_whoever_goes_on_from_it() -> 
     child = own(Pooling, AUXO.memory(replace(FRESH, round=7, memory=trial.parted(ROOT, 0))))
 
     assert [child.steep, trial.given_up().steep] == pytest.approx([0.4, 0.4], abs=0.01)
-    again = OnTrial.begin(replace(trial.given_up(), common=trial.common), (), server_at(0.0), trial.blocks, 9)
+    found = (Candidate(View(), np.inf, np.eye(N_PARAMS)[:2]),)
+    again = OnTrial.begin(replace(trial.given_up(), common=trial.common), found, server_at(0.0), trial.blocks, 9)
     assert again.evidence.steepness == trial.evidence.steepness
 
 
@@ -342,6 +344,16 @@ def test_a_cohort_that_rests_pools_nothing() -> None:
     assert close(closing(claims(12), rests), answers(of_two_groups(12))).pooling == rests.memory
     awake = replace(rests, round=10)
     assert len(close(closing(claims(12), awake), answers(of_two_groups(12))).pooling.rounds) == 1
+
+
+@pytest.mark.parametrize(("trials", "progress", "pools"), [(1, 0.1, True), (1, 0.9, False), (0, 0.9, True)])
+def test_no_trial_is_prepared_that_would_be_in_the_way_when_a_run_ends_unless_it_is_the_first(
+    trials: int, progress: float, pools: bool
+) -> None:
+    state = replace(FRESH, round=19, memory=Pooling(trials=trials))
+    closed = close(closing(claims(12), state, replace(OUTLOOK, progress=progress)), answers(of_two_groups(12)))
+
+    assert bool(closed.pooling.rounds) is pools
 
 
 def test_rewards_are_given_only_where_there_are_several_cohorts() -> None:

@@ -122,8 +122,8 @@ class Pooling:
         if self.everybody:  # half of the participants train the branches, and those of one or two are no better
             sizes = [len(one.first_half) for one in self.rounds]
             most = int(np.clip(np.mean(sizes) // _PARTICIPANTS_A_BRANCH, 2, most))
-        elif most // 2 <= told_by(first_half) < most:  # rather fewer clusters than none that can be told
-            most = told_by(first_half)
+        elif told_by(first_half) < most:  # rather fewer clusters than none that can be told, but not much fewer
+            most = max(told_by(first_half), most // 2, 2)
         found = look(prints, blocks, most, first_half, rng)
         fresh = tuple(one for one in found if one.view.name not in self.tried)
         return fresh or found

@@ -86,7 +86,7 @@ class UpdateSearch:
             return None
         (state,) = stepped(closing, gathered, aggregator, scale)
         after: Pooling | OnTrial = phase
-        if phase.pools(state.round):
+        if phase.pools(state.round) and self._is_worth_a_look(phase, state, closing):
             here = np.flatnonzero(~gathered.late & (gathered.model == 0))
             # The order in which participants were selected decides nothing, not even how clusters are numbered.
             here = here[np.argsort(closing.participants.clients[gathered.rows[here]], kind="stable")]
@@ -108,6 +108,14 @@ class UpdateSearch:
             affinities=Affinities(round_rewards(closing, gathered, self.rewards), nothing, phase.trials),
             notes=RoundNotes(known=int((claims.known & ~gathered.late).sum())),
         )
+
+    def _is_worth_a_look(self, phase: Pooling, state: CohortState, closing: Closing) -> bool:
+        """Return whether a trial could come to its end, unless it would be the first: it must not be in the way then.
+
+        Where everybody judges, the cohort's own model has fewer samples meanwhile.
+        """
+        left = state.round * (1 / closing.outlook.progress - 1) if closing.outlook.progress > 0 else np.inf
+        return phase.trials == 0 or left >= self.trial.most_rounds
 
     def _close_trial(
         self, closing: Closing, gathered: Gathered, aggregator: Aggregator, phase: OnTrial, scale: float
