@@ -464,6 +464,16 @@ def test_the_own_model_stays_if_it_serves_those_who_have_no_branch() -> None:
     assert heard(said_of(losses)).fewest(0).tolist() == [OWN, 1, 2]
 
 
+@pytest.mark.parametrize(("alone", "kept"), [(1, [1, 2]), (2, [1, 2, 3])])
+def test_no_model_is_kept_for_a_single_judge(alone: int, kept: list[int]) -> None:
+    losses = np.full((12, 4), 1.0)
+    losses[:6, 1] = losses[6:, 2] = 0.2
+    losses[:alone, 3] = 0.0  # nobody but these gains by the third, and they gain most
+    losses[:alone, 1] = 1.0
+
+    assert heard(said_of(losses), everybody=True).fewest(0).tolist() == kept
+
+
 def test_two_models_are_the_fewest() -> None:
     assert len(heard(said_of(np.ones((40, 5)))).fewest(0).tolist()) == 2
 

@@ -76,16 +76,14 @@ def test_where_none_stand_out_half_as_many_clusters_leave_room_for_another_view(
 
 
 @pytest.mark.parametrize("groups", [2, 3])
-def test_where_updates_are_too_few_to_tell_views_are_taken_as_they_come_and_clusters_as_many_as_may_be(
-    groups: int,
-) -> None:
+def test_where_updates_are_too_few_to_tell_views_are_taken_as_they_come(groups: int) -> None:
     at = seen("classes", groups, clients=30)
     found = looked(at)
 
     assert [one.view.name for one in found] == ["plain", "without frequencies", "input energies", "input means"]
     assert {one.shown for one in found} == {np.inf}
-    assert {one.clusters for one in found} == {CLUSTERS}
-    assert homogeneity_score(at.groups, nearest(found[0], at)) == pytest.approx(1)
+    assert found[0].clusters == groups
+    assert adjusted_rand_score(at.groups, nearest(found[0], at)) == 1
 
 
 def test_no_more_clusters_are_looked_for_than_may_be() -> None:

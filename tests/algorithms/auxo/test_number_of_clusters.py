@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
+from sklearn.metrics import silhouette_score
 
-from auxo.algorithms.auxo.number_of_clusters import STANDS_OUT, distinct, principal, structure
+from auxo.algorithms.auxo.number_of_clusters import STANDS_OUT, _silhouette, distinct, principal, silhouettes, structure
 from auxo.core.fingerprint import unit_rows
 from auxo.core.rng import stream
+from auxo.core.types import FloatArray
 
 
 def test_structure_is_one_without_clusters_and_more_with_them() -> None:
@@ -41,6 +43,29 @@ def test_a_cloud_does_not_stand_out_but_by_chance(most: int) -> None:
     assert 0.8 < np.median(shown) < 1.2
 
 
+@pytest.mark.parametrize("groups", [2, 3, 4])
+@pytest.mark.parametrize("count", [8, 12, 30])
+def test_few_points_are_in_as_many_clusters_as_are_farthest_apart(groups: int, count: int) -> None:
+    rng = stream(count, "few")
+    points = 4 * np.eye(10)[np.arange(count) % groups] + 0.5 * rng.standard_normal((count, 10))
+
+    assert silhouettes(points, 4, stream(0, "k")) == groups
+    assert silhouettes(points, 2, stream(0, "k")) == 2
+
+
+@pytest.mark.parametrize("most", [2, 4, 7])
+@pytest.mark.parametrize("count", [20, 45, 90])
+def test_of_a_cloud_there_are_as_many_clusters_as_may_be(count: int, most: int) -> None:
+    cloud = stream(count, "cloud").standard_normal((count, 40))
+
+    assert silhouettes(cloud, most, stream(0, "k")) == most
+
+
+@pytest.mark.parametrize("points", [np.eye(2)[[0, 0, 1, 1]], np.eye(3), np.arange(6.0).reshape(2, 3)])
+def test_of_points_too_few_or_too_much_alike_for_more_there_are_two_clusters(points: FloatArray) -> None:
+    assert silhouettes(points, 8, stream(0, "k")) == 2
+
+
 def test_equal_points_are_one_though_rounding_has_moved_them_apart() -> None:
     rng = stream(0, "kinds")
     rounded = np.repeat(unit_rows(rng.standard_normal((3, 50))), 20, axis=0) + 1e-16 * rng.standard_normal((60, 50))
@@ -58,3 +83,14 @@ def test_principal_axes_hold_the_points_distances_and_begin_with_the_least_of_th
     assert (np.diff(along.std(axis=0)) > -1e-6).all()
     covariance = along.T @ along
     np.testing.assert_allclose(covariance, np.diag(np.diag(covariance)), atol=1e-6 * covariance.max())
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_silhouettes_are_scikit_learns(seed: int) -> None:
+    rng = stream(seed, "silhouettes")
+    points, labels = rng.standard_normal((40, 5)), rng.integers(0, 4, 40)
+    labels[labels == 3] = np.where(np.arange((labels == 3).sum()) == 0, 3, 0)  # one point has a cluster of its own
+    distances = np.linalg.norm(points[:, None] - points[None], axis=2)
+
+    assert _silhouette(distances, labels) == pytest.approx(silhouette_score(points, labels))
+    assert _silhouette(distances, np.zeros(40, dtype=np.int64)) == -1

@@ -49,6 +49,9 @@ _LEAST_SPREAD = 0.05  # of gains, in usual losses: where most gain nothing a lit
 
 _ROUNDING = 1e-6  # part of a mean: what differs by less does not tell by how much it could
 
+COMPANY = 2
+"""Judges who would choose a model that becomes a cohort: one client is no federation; our choice."""
+
 LOOKS = 3
 """Of a trial where everybody judges, at each of which a third of the stake is bet."""
 
@@ -335,7 +338,8 @@ class Evidence:
     def fewest(self, candidate: int, spare: float = 0.05) -> IntArray:
         """Return the fewest of a candidate's models that serve judges as well as all of them, two at least.
 
-        One after another goes whom they do not miss: beyond a deviation, or by more than ``spare`` of all they gain.
+        One after another goes whom they do not miss: beyond a deviation, or by more than ``spare`` of all they gain. So
+        does what fewer than `COMPANY` would choose.
         """
         heard, kept = self.recent, self.candidates[candidate]
         all_gains = heard.gains(self.usual, kept, self.single)
@@ -344,7 +348,10 @@ class Evidence:
             means = np.array([one.mean() for one in missed])
             beyond = means - np.array([one.std() / np.sqrt(len(one)) for one in missed])
             least = int(beyond.argmin())
-            if beyond[least] > 0 and means[least] > spare * all_gains.mean():
+            chosen = numbers_of(choices(heard.other_losses, kept), kept)
+            if chosen.min() < COMPANY:
+                least = int(chosen.argmin())
+            elif beyond[least] > 0 and means[least] > spare * all_gains.mean():
                 break
             kept = np.delete(kept, least)
         return kept
@@ -432,6 +439,11 @@ def choices(other_losses: FloatArray, models: IntArray | None = None) -> IntArra
     """Return the model that each judge chooses, among ``models`` or all of them."""
     places = np.arange(other_losses.shape[1]) if models is None else models
     return np.asarray(places[other_losses[:, places].argmin(axis=1)])
+
+
+def numbers_of(chosen: IntArray, models: IntArray) -> IntArray:
+    """Return how many have chosen each of these models."""
+    return np.asarray(np.bincount(np.searchsorted(models, chosen), minlength=len(models)))
 
 
 def _gains(

@@ -5,7 +5,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from auxo.algorithms.auxo.kmeans import kmeans
-from auxo.algorithms.auxo.number_of_clusters import STANDS_OUT, distinct, hang_together, principal, structure
+from auxo.algorithms.auxo.number_of_clusters import (
+    STANDS_OUT,
+    distinct,
+    hang_together,
+    principal,
+    silhouettes,
+    structure,
+)
 from auxo.algorithms.auxo.views import Prints, View, views_of
 from auxo.core.types import BoolArray, FloatArray, IntArray
 
@@ -41,7 +48,7 @@ def look(
     """Return the clusters in each view, those first that stand out most.
 
     Where updates are too few to tell, views are taken as they come: as updates are, then without what class frequencies
-    explain, then by their inputs; and as many clusters as there may be, of which judges keep those that they miss. Class frequencies are a view where classes come in groups.
+    explain, then by their inputs. Class frequencies are a view where classes come in groups.
 
     Args:
         prints: pooled fingerprints, each round's without what its updates had in common.
@@ -59,8 +66,10 @@ def look(
         if view.name == "frequencies" and not hang_together(points, first_half, most, rng):
             continue
         found = structure(along, first_half, most, rng)
-        number = min(found.clusters, distinct(along), len(along) - 1)
-        if found.shown < STANDS_OUT:  # any number is as good as another, and few leave room for another view
+        number = found.clusters
+        if not np.isfinite(found.shown):
+            number = silhouettes(along, most, rng)
+        elif found.shown < STANDS_OUT:  # any number is as good as another, and few leave room for another view
             number = min(number, max(2, most // 2))
         candidates.append(Candidate(view, found.shown, _centres(points, along, number, rng)))
     return _in_order(candidates)

@@ -7,14 +7,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from auxo.algorithms.auxo.kmeans import divided, squared_distances
-from auxo.core.types import BoolArray, FloatArray
+from auxo.algorithms.auxo.kmeans import best_of, divided, squared_distances
+from auxo.core.types import BoolArray, FloatArray, IntArray
 
 _POINTS = 500  # by which axes are found; more make it slower and hardly surer; our choice
 _AXES = 50  # principal axes that it is looked for along: what lies beyond them is noise; our choice
 _POWERS = 1  # of the points' spread, by which first axes stand out; our choice
+_STARTS, _FEW = 2, 100  # starts of K-means by chance, where points are fewer than that; our choice
 _NEGLIGIBLE = 1e-9
 _DECIMALS = 6  # in which points that differ do, which have length one; their axes are found in single precision
+_MARGIN, _CLEAR = 0.02, 0.2  # of a silhouette, which is 1 for points and -1 for none; our choice
 _POINTS_A_CLUSTER = 10  # in each half; with fewer the comparison is chance; our choice
 _TOGETHER = 3.0  # what clusters of classes that come in groups explain, in parts of what they would; our choice
 STANDS_OUT = 1.3
@@ -26,7 +28,7 @@ class Structure:
     """How far points are from a cloud without clusters."""
 
     shown: float  # what clusters explain, in parts of what they would of a cloud; infinity: nobody can tell
-    clusters: int  # with which most is shown; as many as there may be, if nobody can tell
+    clusters: int  # with which most is shown
 
 
 def told_by(halves: BoolArray) -> int:
@@ -80,6 +82,44 @@ def hang_together(points: FloatArray, halves: BoolArray, clusters: int, rng: np.
     found, chance = (_odds(_explained(principal(one), halves, clusters)) for one in (points, alone))
     least = clusters / len(points)  # that so many centres of so few points are off by
     return bool((found / np.maximum(chance, least)).max() > _TOGETHER)
+
+
+def silhouettes(along: FloatArray, clusters: int, rng: np.random.Generator) -> int:
+    """Return the number of clusters that are farthest apart for how wide they are; as many as may be if none are clear.
+
+    For points that are too few to be held against each other. More clusters have to be farther apart by a margin. In a
+    cloud any number is as good as another, and more branches serve more kinds of clients: judges keep what they miss.
+    """
+    best, widest = 2, -1.0
+    distances = np.sqrt(squared_distances(along, along))
+    np.fill_diagonal(distances, 0.0)
+    starts = _STARTS if len(along) < _FEW else 0
+    most = max(2, min(clusters, distinct(along), len(along) - 1))
+    for centres in divided(along, most):
+        _, labels = best_of(along, centres, starts, rng)
+        apart = _silhouette(distances, labels)
+        if apart > widest + _MARGIN:
+            best, widest = len(centres), apart
+    return best if widest > _CLEAR else most
+
+
+def _silhouette(distances: FloatArray, labels: IntArray) -> float:
+    """Return how much nearer points are to their own cluster than to the next one, in parts of the larger; -1 of one.
+
+    The same as scikit-learn's, which measures all distances anew and takes longer to check what it is given.
+    """
+    names, own = np.unique(labels, return_inverse=True)
+    if len(names) < 2:
+        return -1.0
+    belongs = (own[:, None] == np.arange(len(names))[None, :]).astype(np.float64)
+    sums, counts = distances @ belongs, belongs.sum(axis=0)
+    rows = np.arange(len(own))
+    within = sums[rows, own] / np.maximum(counts[own] - 1, 1)
+    others = sums / counts
+    others[rows, own] = np.inf
+    beyond = others.min(axis=1)
+    widths = np.maximum(np.maximum(within, beyond), _NEGLIGIBLE)
+    return float(np.where(counts[own] > 1, (beyond - within) / widths, 0.0).mean())
 
 
 def principal(points: FloatArray) -> FloatArray:
