@@ -348,7 +348,7 @@ class Evidence:
             means = np.array([one.mean() for one in missed])
             beyond = means - np.array([one.std() / np.sqrt(len(one)) for one in missed])
             least = int(beyond.argmin())
-            chosen = numbers_of(choices(heard.other_losses, kept), kept)
+            chosen = how_many_choose(choices(heard.other_losses, kept), kept)
             if chosen.min() < COMPANY:
                 least = int(chosen.argmin())
             elif beyond[least] > 0 and means[least] > spare * all_gains.mean():
@@ -441,7 +441,7 @@ def choices(other_losses: FloatArray, models: IntArray | None = None) -> IntArra
     return np.asarray(places[other_losses[:, places].argmin(axis=1)])
 
 
-def numbers_of(chosen: IntArray, models: IntArray) -> IntArray:
+def how_many_choose(chosen: IntArray, models: IntArray) -> IntArray:
     """Return how many have chosen each of these models."""
     return np.asarray(np.bincount(np.searchsorted(models, chosen), minlength=len(models)))
 

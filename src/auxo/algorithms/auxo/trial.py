@@ -16,7 +16,7 @@ from functools import cached_property
 
 import numpy as np
 
-from auxo.algorithms.auxo.evidence import COMPANY, OWN, Evidence, Said, choices, numbers_of, share_of
+from auxo.algorithms.auxo.evidence import COMPANY, OWN, Evidence, Said, choices, how_many_choose, share_of
 from auxo.algorithms.auxo.judges import first_of, seals
 from auxo.algorithms.auxo.looking import Candidate
 from auxo.algorithms.auxo.pooling import FIRST_LOOK, Pooling
@@ -330,7 +330,7 @@ class OnTrial:
             return None  # groups that stand out are not put together only because few judges have been heard
         heard = self.evidence.recent
         gains = self.evidence.gains_of(heard, kept)
-        weights = numbers_of(choices(heard.other_losses, kept), kept)
+        weights = how_many_choose(choices(heard.other_losses, kept), kept)
         if len(kept) > most or (weights < COMPANY).any():
             return None
         if gains.mean() < max(self._needed(settings), self._cost(weights / weights.sum())):
