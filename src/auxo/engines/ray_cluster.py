@@ -32,6 +32,7 @@ from auxo.runtime.federation import Federation
 from auxo.runtime.patience import LOOK_S, Patience
 
 _COMEBACK_S = 20  # how long to wait for the head node of somebody else's cluster to answer again; our choice
+_BUSY_S = 60.0  # how long to wait for a CPU of a cluster where none is free; our choice
 _JOIN_S = 3.0  # how long to wait for the others, because Ray is slow to tell which CPUs are free; our choice
 
 
@@ -194,11 +195,12 @@ class RayCluster:
         self._crew = crew = RayCrew([trainer.remote() for _ in range(workers)], ray.put(engine))
         starting = [crew.when_back(number) for number in range(workers)]
         # Others may be using the cluster: those that wait for a CPU join in later.
-        ready, others = ray.wait(starting, num_returns=min(workers, max(free, 1)), timeout=START_S)
+        patience_s = START_S if free else _BUSY_S
+        ready, others = ray.wait(starting, num_returns=min(workers, max(free, 1)), timeout=patience_s)
         if not ready:
             raise ClusterError(
-                f"none of {workers} Ray workers has started within {START_S:.0f} s: each needs a CPU, and the cluster "
-                f"has {cpus} in all; wait until some are free, or use another cluster"
+                f"none of {workers} Ray workers has started within {patience_s:.0f} s: each needs a CPU, and of the "
+                f"cluster's {cpus} {free} were free; wait until some are, or use another cluster"
             )
         ready += ray.wait(others, num_returns=len(others), timeout=_JOIN_S)[0] if others else []
         try:
