@@ -12,10 +12,7 @@ _GROUPS = 3
 _SEPARATION = 3.1  # of class means from the origin, in deviations of a class; as in `synthetic_population`
 _SPREAD = 1.5  # of the logarithms of the gains
 _SHIFT = 1.0  # of features, in deviations of a class
-_SHIFTED, _ZEROS = (
-    12,
-    4,
-)  # features and groups where these are shifted: one model goes around few shifts of many features
+_SHIFTED, _ZEROS = 12, 4  # features and groups of these: one model goes around few shifts of many features
 _SAMPLES, _TEST_SAMPLES = (20, 60), 30
 
 

@@ -191,7 +191,7 @@ def test_a_participant_that_kills_its_worker_even_alone_has_failed_and_the_round
     assert bits(run(cluster.engine, task)) == bits(run(HERE, without(replace(task, training=others), -1)))
     (note,) = [note for note in cluster.notes if "has cost 2 processes" in note]
     assert "in row 7 " in note
-    # With others, and twice alone; an answer that was on its way is lost, too, and trained again.
+    # With others, and twice alone; an answer that Ray is yet to send can be lost with its process, and is given again.
     assert sum(" of 2 was lost; its participants train again" in note for note in cluster.notes) >= 3
 
 

@@ -12,7 +12,7 @@ from auxo.runtime.patience import LOOK_S, Patience
 HEALTH = "health"
 """The concurrency group in which actors say that they live, whatever else they do."""
 
-START_S = 180.0  # how long an actor may take to start: to load torch from a slow disk takes a minute; our choice
+START_S = 180.0  # how long an actor may take to start: on a busy machine a minute was too little; our choice
 _CONNECT_S = 5.0  # how long a process of Ray may take to answer; our choice
 
 
