@@ -16,7 +16,7 @@ import safetensors.numpy
 from auxo.core.types import ClientId, CohortId, Float32Array
 from auxo.files.typed_json import json_reader
 from auxo.protocol.codec import to_bytes
-from auxo.protocol.messages import AffinityFeedback
+from auxo.protocol.messages import AffinityFeedback, CheckIn
 from auxo.runtime.client import Client, Column
 from auxo.service.client_tokens import ClientTokens
 from auxo.service.desks import Assigned
@@ -51,7 +51,7 @@ class Speaker(asyncio.Protocol):
     """One client's connection."""
 
     def __init__(self, client: ClientId, token: str) -> None:
-        body = json.dumps({"client": client}).encode()
+        body = json_bytes(Joining(CheckIn(client), "crowd"))
         self._request = (
             f"POST /v1/check-ins HTTP/1.1\r\nhost: service\r\nauthorization: Bearer {token}\r\n"
             f"content-length: {len(body)}\r\n\r\n"
@@ -129,13 +129,13 @@ class Trainee:
 
     async def take_part(self) -> str:
         """Take part once; return the word for what came of it."""
-        check_in = self._client.check_in()
-        found = json.loads(await self._until(self._coordinator, "POST", "/v1/check-ins", json_bytes(check_in)))
+        joining = json_bytes(Joining(self._client.check_in(), "crowd"))
+        found = json.loads(await self._until(self._coordinator, "POST", "/v1/check-ins", joining))
         there = place_of(found["address"])
-        status, said = await self._ask(there, "POST", "/v1/join", json_bytes(Joining(check_in, "crowd")))
+        status, said = await self._ask(there, "POST", "/v1/join", joining)
         while status == 202 and json.loads(said)["why"] == "BUSY":
             await asyncio.sleep(json.loads(said)["after_s"])
-            status, said = await self._ask(there, "POST", "/v1/join", json_bytes(Joining(check_in, "crowd")))
+            status, said = await self._ask(there, "POST", "/v1/join", joining)
         if status != 200:
             return str(json.loads(said).get("code", "CLOSED"))
         assigned = _read_assigned(said)

@@ -20,6 +20,7 @@ from auxo.service.http_cohort import cohort_app
 from auxo.service.http_coordinator import coordinator_app
 from auxo.service.http_limits import HttpLimits
 from auxo.service.http_server import Tls, http_server
+from auxo.service.wire import Joining
 
 TOKENS = ClientTokens(b"a secret of tests")
 AGAIN_S = 0.01
@@ -49,14 +50,14 @@ class OneProcess:
     batches: list[int] = field(default_factory=list)
     banned: tuple[ClientId, ...] = ()
 
-    def check_in(self, check_ins: Sequence[CheckIn]) -> list[Found | ComeAgain | Refusal]:
-        self.batches.append(len(check_ins))
+    def check_in(self, joining: Sequence[Joining]) -> list[Found | ComeAgain | Refusal]:
+        self.batches.append(len(joining))
         if self.server.is_over:
-            return [Refusal("OVER", "expected a round to come, got a run that is over; go home")] * len(check_ins)
+            return [Refusal("OVER", "expected a round to come, got a run that is over; go home")] * len(joining)
         words = "expected a client in good standing, got one that is banned; ask the operator"
         return [
-            Refusal("BANNED", words) if one.client in self.banned else Found(ROOT, self.cohort_address, EPOCH)
-            for one in check_ins
+            Refusal("BANNED", words) if one.check_in.client in self.banned else Found(ROOT, self.cohort_address, EPOCH)
+            for one in joining
         ]
 
     def join(self, check_in: CheckIn, session: str) -> Assigned | ComeAgain | Refusal:

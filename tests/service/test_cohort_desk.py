@@ -23,6 +23,7 @@ from auxo.service.cohort_desk import LiveCohort, RoundSettings
 from auxo.service.coordinator_desk import LiveCoordinator
 from auxo.service.desks import Assigned, ComeAgain, Found, NoFeedback, Received, Refusal
 from auxo.service.store import Store
+from auxo.service.wire import Joining
 
 PARTICIPANTS, PARAMETERS, DEADLINE_S, WINDOW_S = 4, 6, 100.0, 5.0
 RULES = Federation(Auxo(), FedAvg(), PARAMETERS, PARTICIPANTS, 5, overcommit=0.25, guard=Watchful())
@@ -456,12 +457,13 @@ def test_a_cohort_that_has_trained_its_rounds_takes_nobody(live: Live) -> None:
 def test_the_coordinator_says_where_a_cohort_is_as_soon_as_it_is_there(live: Live) -> None:
     store = live.store
     desk = LiveCoordinator(Server.with_rules(RULES, INITIAL), store.read(()), 1)
-    (found,) = desk.check_in([CheckIn(1)])
+    (found,) = desk.check_in([Joining(CheckIn(1), "a")])
     assert isinstance(found, ComeAgain)
     store.arrived(ROOT, live.epoch, "http://127.0.0.1:77", 5)
     desk.turn(store.read(()))
-    assert desk.check_in([CheckIn(1), CheckIn("two")]) == [Found(ROOT, "http://127.0.0.1:77", live.epoch)] * 2
-    (odd,) = desk.check_in([CheckIn(2.5)])  # type: ignore[arg-type]
+    both = [Joining(CheckIn(1), "a"), Joining(CheckIn("two"), "a")]
+    assert desk.check_in(both) == [Found(ROOT, "http://127.0.0.1:77", live.epoch)] * 2
+    (odd,) = desk.check_in([Joining(CheckIn(2.5), "a")])  # type: ignore[arg-type]
     assert isinstance(odd, Refusal)
 
 
@@ -472,7 +474,7 @@ def test_the_coordinator_tells_all_that_it_is_over(live: Live) -> None:
         live.whole_round(1, 2, 3, 4)
     desk.turn(live.store.read(()))
     assert desk.is_over
-    assert _why(desk.check_in([CheckIn(1)])[0]) == "OVER"
+    assert _why(desk.check_in([Joining(CheckIn(1), "a")])[0]) == "OVER"
     assert desk.pulse().state == "over"
 
 
@@ -487,15 +489,45 @@ def test_what_is_committed_knows_how_many_came(live: Live) -> None:
 
 
 def test_no_cohort_is_given_up_for_its_clients_may_come_yet(live: Live) -> None:
-    desk = LiveCoordinator(Server.with_rules(RULES, INITIAL), live.store.read(()), 1)
-    state = live.store.read().record.state
-    parent, branch = state.cohorts[ROOT], Branch(ROOT, (0, 1), (0.5, 0.5))
-    assert live.store.commit(live.epoch, Change((ROOT,), dict.fromkeys(branch.children, parent), (branch,))) is None
-    desk.turn(live.store.read(()))
-    others = [CheckIn(1, AffinityRequest(branch.children[0], 1.0, -1, -1, True, 9))] * 2
+    desk, (left, right) = partitioned(live)
     for _ in range(1001 * PARTICIPANTS):
-        desk.check_in(others)
+        desk.check_in([asking(left, 1)] * 2)
 
-    (found,) = desk.check_in([CheckIn(2, AffinityRequest(branch.children[1], 1.0, -1, -1, True, 9))])
+    (found,) = desk.check_in([asking(right, 2)])
     assert not isinstance(found, Refusal)
     assert not desk.is_over
+
+
+@pytest.mark.fault(28)
+def test_of_two_sessions_of_a_client_that_ask_for_two_cohorts_the_newer_is_sent_to_its_own(live: Live) -> None:
+    desk, (left, right) = partitioned(live)
+    older, newer, other = asking(left, 1, "a"), asking(right, 1, "b"), asking(left, 2, "a")
+
+    assert [_cohort(one) for one in desk.check_in([older])] == [left]
+    assert [_cohort(one) for one in desk.check_in([newer])] == [right]
+    assert _why(desk.check_in([older])[0]) == "SUPERSEDED"
+    assert [_cohort(one) for one in desk.check_in([other, newer])] == [left, right]
+    third = replace(older, session="c")  # and all of them together
+    together = desk.check_in([newer, third, older])
+    assert _why(together[0]) == _why(together[2]) == "SUPERSEDED"
+    assert _cohort(together[1]) == left
+
+
+def partitioned(live: Live) -> tuple[LiveCoordinator, tuple[CohortId, ...]]:
+    """Return a coordinator of two cohorts that are there, and these."""
+    desk = LiveCoordinator(Server.with_rules(RULES, INITIAL), live.store.read(()), 1)
+    parent, branch = live.store.read().record.state.cohorts[ROOT], Branch(ROOT, (0, 1), (0.5, 0.5))
+    assert live.store.commit(live.epoch, Change((ROOT,), dict.fromkeys(branch.children, parent), (branch,))) is None
+    for cohort in branch.children:
+        assert live.store.arrived(cohort, live.store.read(()).owners[cohort].epoch, f"http://127.0.0.1/{cohort}", 5)
+    desk.turn(live.store.read(()))
+    return desk, branch.children
+
+
+def asking(cohort: CohortId, client: int, session: str = "a") -> Joining:
+    return Joining(CheckIn(client, AffinityRequest(cohort, 1.0, -1, -1, True, 9)), session)
+
+
+def _cohort(said: object) -> CohortId:
+    assert isinstance(said, Found)
+    return said.cohort

@@ -72,8 +72,12 @@ def is_told(answer: httpx.Response, status: int, code: str) -> bool:
     return bool(said["code"] == code)
 
 
+def joining(client: ClientId) -> dict[str, object]:
+    return {"check_in": {"client": client}, "session": "s"}
+
+
 def others_are_served(service: OneProcess) -> bool:
-    found = HTTP.post(f"{service.coordinator_address}/v1/check-ins", json={"client": "good"}, headers=bearer("good"))
+    found = HTTP.post(f"{service.coordinator_address}/v1/check-ins", json=joining("good"), headers=bearer("good"))
     return found.status_code == 200
 
 
@@ -148,11 +152,11 @@ def test_a_pulse_is_for_the_service_s_own_processes(service: OneProcess) -> None
 
 @pytest.mark.fault(16)
 def test_nobody_speaks_in_another_s_name(service: OneProcess) -> None:
-    said = {"check_in": {"client": "a"}, "session": "s"}
+    said = joining("a")
     failing = {"failure": {"client": "a", "cohort": "0", "round": 1, "reason": ""}, "epoch": EPOCH, "nonce": "n"}
     result = to_bytes(TaskResult("a", ROOT, 1, Answer(np.zeros(6, np.float32), 1)))
     for answer in (
-        HTTP.post(f"{service.coordinator_address}/v1/check-ins", json={"client": "a"}, headers=bearer("b")),
+        HTTP.post(f"{service.coordinator_address}/v1/check-ins", json=joining("a"), headers=bearer("b")),
         HTTP.post(f"{service.cohort_address}/v1/join", json=said, headers=bearer("b")),
         HTTP.post(f"{service.cohort_address}/v1/failures", json=failing, headers=bearer("b")),
         put(service, "b", result, "n"),
@@ -180,7 +184,7 @@ def test_web_pages_other_verbs_and_other_paths_get_nothing(service: OneProcess) 
 @pytest.mark.fault(36)
 def test_what_a_client_is_called_is_text_and_never_a_page(service: OneProcess) -> None:
     name = "<script>alert(1)</script>"
-    answer = HTTP.post(f"{service.coordinator_address}/v1/check-ins", json={"client": name}, headers=bearer("a"))
+    answer = HTTP.post(f"{service.coordinator_address}/v1/check-ins", json=joining(name), headers=bearer("a"))
     assert is_told(answer, 403, "NOT_YOURS")
     assert name in answer.json()["got"]
 
@@ -317,7 +321,7 @@ def test_check_ins_beyond_the_bound_are_told_different_times_to_come_again() -> 
     with one_process(desks, limits) as url, ThreadPoolExecutor(40) as pool:
 
         def check_in(one: int) -> httpx.Response:
-            return HTTP.post(f"{url}/v1/check-ins", json={"client": one}, headers=bearer(one))
+            return HTTP.post(f"{url}/v1/check-ins", json=joining(one), headers=bearer(one))
 
         asked = [pool.submit(check_in, one) for one in range(40)]
         deadline = time.monotonic() + 20
@@ -338,7 +342,7 @@ def test_check_ins_that_come_together_are_answered_together() -> None:
     desks = OneProcess(small_server())
     with one_process(desks, HttpLimits(gather_s=0.2)) as url, ThreadPoolExecutor(20) as pool:
         found = pool.map(
-            lambda one: HTTP.post(f"{url}/v1/check-ins", json={"client": one}, headers=bearer(one)), range(20)
+            lambda one: HTTP.post(f"{url}/v1/check-ins", json=joining(one), headers=bearer(one)), range(20)
         )
         assert all(one.json()["epoch"] == EPOCH for one in found)
     assert sum(desks.batches) == 20
@@ -363,15 +367,23 @@ JSON = st.recursive(
     max_leaves=8,
 )
 CHECK_INS = st.fixed_dictionaries(
-    {"client": st.just("a")},
-    optional={
-        "request": st.fixed_dictionaries(
-            {},
-            optional=dict.fromkeys(("cohort", "reward", "cluster", "generation", "ranked_first", "token"), JSON),
+    {
+        "check_in": st.fixed_dictionaries(
+            {"client": st.just("a")},
+            optional={
+                "request": st.fixed_dictionaries(
+                    {},
+                    optional=dict.fromkeys(
+                        ("cohort", "reward", "cluster", "generation", "ranked_first", "token"), JSON
+                    ),
+                ),
+                "participations": JSON,
+                "extra": JSON,
+            },
         ),
-        "participations": JSON,
-        "extra": JSON,
+        "session": st.text(max_size=70) | JSON,
     },
+    optional={"extra": JSON},
 )
 
 
@@ -386,7 +398,7 @@ def test_a_message_is_understood_or_told_what_is_wrong_with_it(service: OneProce
 
 @pytest.mark.fault(22)
 def test_json_a_thousand_levels_deep_is_refused(service: OneProcess) -> None:
-    for body in (b"[" * 2000, b'{"client":' * 400, b"[" * 1000 + b"]" * 1000):
+    for body in (b"[" * 2000, b'{"check_in":' + b'{"client":' * 400, b"[" * 1000 + b"]" * 1000):
         answer = HTTP.post(f"{service.coordinator_address}/v1/check-ins", content=body, headers=bearer("a"))
         assert is_told(answer, 422, "SCHEMA_MISMATCH")
 
@@ -435,7 +447,7 @@ def put(  # noqa: PLR0913 - by name
 
 
 def task_of(service: OneProcess, client: ClientId) -> Assigned | None:
-    said = {"check_in": {"client": client}, "session": "s"}
+    said = joining(client)
     answer = HTTP.post(f"{service.cohort_address}/v1/join", json=said, headers=bearer(client))
     if answer.status_code == 202:
         return None
@@ -565,7 +577,7 @@ def test_a_failure_inside_is_told_without_its_traceback(caplog: pytest.LogCaptur
     desks = Broken(small_server())
     with one_process(desks) as url:
         for answer in (
-            HTTP.post(f"{url}/v1/check-ins", json={"client": 1}, headers=bearer(1)),
+            HTTP.post(f"{url}/v1/check-ins", json=joining(1), headers=bearer(1)),
             HTTP.get(f"{desks.cohort_address}/v1/feedback?round=1", headers=bearer(1)),
         ):
             assert is_told(answer, 500, "INTERNAL")

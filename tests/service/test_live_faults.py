@@ -3,20 +3,24 @@
 import hashlib
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
 import numpy as np
 import pytest
-from numpy_clients import FEATURES
+from numpy_clients import FEATURES, loss, train
 
+import auxo
 from auxo.core.asking import Answer
 from auxo.core.types import ROOT, CohortId
 from auxo.protocol.codec import to_bytes
 from auxo.protocol.events import Disturbance, EmptyRound, OwnerChanged, RoundClosed
 from auxo.protocol.messages import TaskResult
 from auxo.service.client_tokens import client_tokens
+from auxo.service.link import ServiceRefused
 from auxo.service.pulses import COORDINATOR
+from auxo.service.session import Participation, Session
 from tests.service.injected.sitecustomize import Injected
 from tests.service.live_service import LiveService, live_service
 from tests.service.test_http_faults import raw
@@ -175,7 +179,7 @@ def test_of_two_processes_with_one_token_the_newer_counts_and_the_older_is_told(
     with httpx.Client(base_url=live.owners[LEFT].address, headers=headers, trust_env=False, timeout=30) as http:
 
         def join(session: str) -> httpx.Response:
-            return http.post("/v1/join", json={"check_in": {"client": "twin"}, "session": session})
+            return http.post("/v1/join", json=joining("twin", session))
 
         live.wait("a task", lambda: join("older").status_code == 200)
         older, newer = join("older").json(), join("newer").json()
@@ -190,6 +194,51 @@ def test_of_two_processes_with_one_token_the_newer_counts_and_the_older_is_told(
         ]
         go_on.set()
     assert codes == ["SUPERSEDED", None, "SUPERSEDED"]
+
+
+@pytest.mark.fault(28)
+def test_of_two_processes_with_one_token_in_two_cohorts_the_older_is_told_and_the_newer_goes_on(
+    live: LiveService, tmp_path: Path
+) -> None:
+    address, token = (live.directory / "address").read_text(), client_tokens(live.directory).issue("twins")
+    go_on, visits = threading.Event(), list[Participation]()
+
+    def twin(group: int) -> Session:
+        return auxo.connect(address, token, state=tmp_path / f"{group}.record")
+
+    def settled(session: Session, group: int) -> CohortId:
+        """Take part until the session has found its cohort, and return that."""
+        mine = LEFT if group in clients_of(live, LEFT) else RIGHT
+        for _ in range(60):
+            visit = session.take_part(loss, train, live.clients.x[group], live.clients.y[group])
+            if visit is not None and visit.counted and visit.cohort == mine:
+                return mine
+        raise AssertionError("it has not found its cohort")
+
+    def take_part(session: Session) -> None:
+        while not go_on.is_set():
+            visit = session.take_part(loss, train, live.clients.x[0], live.clients.y[0])
+            assert visit is not None
+            visits.append(visit)
+
+    with twin(1) as learning:
+        there = settled(learning, 1)
+    with twin(0) as older, ThreadPoolExecutor(1) as pool:
+        here = settled(older, 0)
+        assert here != there
+        going = pool.submit(take_part, older)
+        try:
+            live.wait("the older", lambda: len(visits) >= 2)
+            with twin(1) as newer:
+                assert settled(newer, 1) == there
+                before = len(visits)
+                settled(newer, 1)
+                with pytest.raises(ServiceRefused, match="SUPERSEDED"):
+                    going.result(30)
+                assert len(visits) <= before + 1  # what it was at
+                settled(newer, 1)
+        finally:
+            go_on.set()
 
 
 # Who else speaks
@@ -211,7 +260,7 @@ def test_hostile_senders_are_told_no_and_grow_nothing_in_the_processes_that_serv
         with httpx.Client(base_url=address, trust_env=False, timeout=30) as http:
             assert http.post("/v1/join", json={}).status_code == 401
             mine = {"authorization": f"Bearer {token}"}
-            assert http.post("/v1/check-ins", json={"client": "good"}, headers=mine).status_code in {403, 404}
+            assert http.post("/v1/check-ins", json=joining("good"), headers=mine).status_code in {403, 404}
             assert http.get("/v1/models/..%2f..%2fclients.key", headers=mine).status_code in {404, 422}
             assert http.get("/v1/pulse", headers=mine | {"origin": "https://evil.example"}).status_code == 403
             assert http.post("/v1/check-ins", content=b"[" * 10_000, headers=mine).status_code in {404, 422}
@@ -220,6 +269,10 @@ def test_hostile_senders_are_told_no_and_grow_nothing_in_the_processes_that_serv
     assert all(resident_bytes(pid) - before[pid] < 30 * MB for pid in pids)
     log = (live.directory / "service.log").read_text()
     assert "Traceback" not in log.partition("evil")[2]
+
+
+def joining(client: str, session: str = "s") -> dict[str, object]:
+    return {"check_in": {"client": client}, "session": session}
 
 
 def head(token: str, request: str, *headers: str) -> bytes:

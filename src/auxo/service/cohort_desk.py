@@ -25,6 +25,7 @@ from auxo.service.commit_point import CommitPoint
 from auxo.service.desks import Assigned, ComeAgain, NoFeedback, Pulse, Received, Refusal
 from auxo.service.problems import jittered
 from auxo.service.round_book import (
+    SUPERSEDED,
     AskedClient,
     ClientSessions,
     ClosedRound,
@@ -110,7 +111,7 @@ class LiveCohort:
                 )
             is_new = self._sessions.is_new(number, session)
             if self._sessions.is_superseded(number, session):
-                return _superseded()
+                return SUPERSEDED
             asked = None if self._round is None else self._round.asked.get(number)
             if asked is not None and asked.answer is None and not self._is_closing:
                 if is_new:
@@ -180,7 +181,7 @@ class LiveCohort:
             )
         if nonce != asked.nonce:
             if nonce == asked.before:
-                return _superseded()
+                return SUPERSEDED
             return Refusal("NOT_SELECTED", "expected the nonce of the client's task, got another; check in again")
         if self._is_closing and asked.answer is None:
             return self._too_late(number, result.round)
@@ -393,8 +394,3 @@ class LiveCohort:
             # Whoever was told to come again does so within this time, however short rounds are.
             self._closed = [*(one for one in before if now - one.closed_s <= gone_s), *last, closed]
             self._round, self._is_closing, self._gathered = None, False, None
-
-
-def _superseded() -> Refusal:
-    words = "expected the newest session of this client, got an older one; end one of the two"
-    return Refusal("SUPERSEDED", words)

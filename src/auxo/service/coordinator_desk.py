@@ -1,4 +1,4 @@
-"""The coordinator's desk: it says whose round a check-in joins and where that cohort is, and keeps nothing of it."""
+"""The coordinator's desk: it says whose round a check-in joins and where that is, and keeps sessions alone."""
 
 import os
 import threading
@@ -12,10 +12,13 @@ from auxo.runtime.client_numbers import client_number
 from auxo.runtime.server import Server
 from auxo.service.desks import ComeAgain, Found, Pulse, Refusal
 from auxo.service.problems import jittered
+from auxo.service.round_book import SUPERSEDED, ClientSessions
 from auxo.service.store import Held, Owner
+from auxo.service.wire import Joining
 
 _SOON_S = 1.0  # until a cohort's process may be there; our choice
 _LATER_S = 30.0  # until another draw may lead to a cohort that trains; our choice
+_SESSIONS = 100_000  # clients whose sessions are remembered, of those that came last; our choice
 
 
 class LiveCoordinator:
@@ -33,6 +36,7 @@ class LiveCoordinator:
         self._lock = threading.Lock()
         self._owners: Mapping[CohortId, Owner] = {}
         self._troubles: tuple[str, ...] = ()
+        self._sessions = ClientSessions(_SESSIONS)
         self._progress = 0
         self.turn(held)
 
@@ -50,20 +54,37 @@ class LiveCoordinator:
         """Return whether all cohorts have trained their rounds."""
         return self._server.is_over
 
-    def check_in(self, check_ins: Sequence[CheckIn]) -> list[Found | ComeAgain | Refusal]:
+    def check_in(self, joining: Sequence[Joining]) -> list[Found | ComeAgain | Refusal]:
         """Answer check-ins; see `CoordinatorDesk`."""
         with self._lock:
+            old = self._superseded(joining)
+            check_ins = [one.check_in for place, one in enumerate(joining) if place not in old]
             if self._server.is_over:
                 over = Refusal(
                     "OVER", "expected a federation that trains, got one that has trained its rounds; go home"
                 )
-                return [over] * len(check_ins)
+                return [over] * len(joining)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", RuntimeWarning)  # that a cohort is given up; its clients may come yet
                 matched = self._server.match(check_ins)
             found = {client_number(one.client): cohort for cohort, mine in matched.items() for one in mine}
             refused = {client_number(client): why for client, why in self._server.refused.items()}
-            return [self._answer(one, found, refused) for one in check_ins]
+            return [
+                SUPERSEDED if place in old else self._answer(one.check_in, found, refused)
+                for place, one in enumerate(joining)
+            ]
+
+    def _superseded(self, joining: Sequence[Joining]) -> frozenset[int]:
+        """Return the places of those of which a newer session of their client has come; one's cohort may be another."""
+        come = [(client_number(one.check_in.client), one.session) for one in joining]
+        for number, session in come:  # all of them first: of two that come together only one counts
+            if number is not None:
+                self._sessions.is_superseded(number, session)
+        return frozenset(
+            place
+            for place, (number, session) in enumerate(come)
+            if number is not None and self._sessions.is_superseded(number, session)
+        )
 
     def _answer(
         self, check_in: CheckIn, found: Mapping[int | None, CohortId], refused: Mapping[int | None, str]

@@ -2,7 +2,7 @@
 
 A client checks in at the coordinator's, which says whose round it joins and where that cohort is. All the rest it has
 from the cohort: its task, models, and the feedback to its answer. So a round ends without the coordinator, which keeps
-nothing of those who came. Every call may be made again, and is then answered as before.
+only which session of each client is the newest. Every call may be made again, and is then answered as before.
 """
 
 from collections.abc import Sequence
@@ -12,6 +12,7 @@ from typing import Literal, Protocol
 from auxo.core.types import ClientId, CohortId, Float32Array
 from auxo.core.validation import Reason
 from auxo.protocol.messages import AffinityFeedback, CheckIn, Task, TaskFailure, TaskResult
+from auxo.service.wire import Joining
 
 Why = Literal["BUSY", "CLOSED", "BANNED", "STALE_EPOCH", "STALE_ROUND", "NOT_SELECTED", "LATE", "SUPERSEDED", "OVER"]
 """Why nobody can be served, in a word that a client can act on."""
@@ -82,8 +83,11 @@ class Pulse:
 class CoordinatorDesk(Protocol):
     """Where clients check in."""
 
-    def check_in(self, check_ins: Sequence[CheckIn]) -> list[Found | ComeAgain | Refusal]:
-        """Answer each check-in, in their order; many at once cost little more than one."""
+    def check_in(self, joining: Sequence[Joining]) -> list[Found | ComeAgain | Refusal]:
+        """Answer each check-in, in their order; many at once cost little more than one.
+
+        The newest session of a client counts, whichever cohort each was sent to; older ones are superseded.
+        """
         ...
 
     def pulse(self) -> Pulse:

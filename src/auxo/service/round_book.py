@@ -9,9 +9,13 @@ from dataclasses import dataclass, field
 from auxo.core.types import CohortId, Float32Array
 from auxo.protocol.codec import to_bytes
 from auxo.protocol.messages import AffinityFeedback, CheckIn, Task, TaskFailure, TaskResult
+from auxo.service.desks import Refusal
 
 _NONCE_BYTES = 16
 _SESSIONS = 4  # earlier ones of a client that are known again; our choice
+
+SUPERSEDED = Refusal("SUPERSEDED", "expected the newest session of this client, got an older one; end one of the two")
+"""What a process is told when another speaks for its client since."""
 
 
 @dataclass

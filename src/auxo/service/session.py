@@ -55,7 +55,7 @@ class Session:
         self._new_client = new_client
         self._client = record.client(new_client)
         self._session = secrets.token_hex(8)
-        self._said = CheckIn(self._client.client)
+        self._said = Joining(CheckIn(self._client.client), self._session)
         self.is_over = False
         """Whether the federation has trained all its rounds."""
 
@@ -94,8 +94,8 @@ class Session:
             ServiceRefused: the service will not have this client: it is banned, its token is another's, or a newer
                 session of the same client has taken its place.
         """
-        self._said = self._client.check_in()
-        given = self._task(self._said)
+        self._said = Joining(self._client.check_in(), self._session)
+        given = self._task()
         if given is None:
             self.is_over = True
             return None
@@ -123,16 +123,16 @@ class Session:
                 self._fail(found, assigned, TaskFailure(self._client.client, *_of(assigned), "its training failed"))
             raise
 
-    def _task(self, check_in: CheckIn) -> tuple[Found, Assigned] | None:
+    def _task(self) -> tuple[Found, Assigned] | None:
         """Return a task, and where it comes from; None: all rounds are over."""
         patience = self._link.patience
         pauses = patience.pauses(patience.gives_up_s)
         while True:
-            found = self._find(check_in)
+            found = self._find()
             if found is None:
                 return None
             try:
-                assigned = self._join(found, check_in)
+                assigned = self._join(found)
             except ServiceAway:  # by the time the coordinator knows, it may be elsewhere
                 if next(pauses, None) is None:
                     raise
@@ -141,11 +141,11 @@ class Session:
                 return found, assigned
             self._link.sleep(next(pauses, patience.longest_s))
 
-    def _find(self, check_in: CheckIn) -> Found | None:
+    def _find(self) -> Found | None:
         """Return whose round to join; None: all rounds are over."""
         patience = self._link.patience
         while True:
-            answer = self._link.post(f"{self._coordinator}/v1/check-ins", json_bytes(check_in), patience.gives_up_s)
+            answer = self._link.post(f"{self._coordinator}/v1/check-ins", json_bytes(self._said), patience.gives_up_s)
             if answer.status_code == 202:
                 self._wait(_read_again(answer.content))
                 continue
@@ -156,11 +156,11 @@ class Session:
                 return None
             raise ServiceRefused(found)
 
-    def _join(self, found: Found, check_in: CheckIn) -> Assigned | None:
+    def _join(self, found: Found) -> Assigned | None:
         """Return a task; None: the cohort has none for this client, which has to check in again."""
-        joining = json_bytes(Joining(check_in, self._session))
+        said = json_bytes(self._said)
         while True:
-            answer = self._link.post(f"{found.address}/v1/join", joining, self._link.patience.elsewhere_s)
+            answer = self._link.post(f"{found.address}/v1/join", said, self._link.patience.elsewhere_s)
             if answer.status_code == 202:
                 again = _read_again(answer.content)
                 self._wait(again)

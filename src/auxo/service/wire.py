@@ -13,7 +13,7 @@ from auxo.protocol.messages import CheckIn, TaskFailure
 
 @dataclass(frozen=True)
 class Joining:
-    """Client to cohort: here I am."""
+    """Client to coordinator, then to its cohort: here I am."""
 
     check_in: CheckIn
     session: Annotated[str, Field(max_length=64)]  # of the client's process; of two sessions the newer counts
