@@ -164,6 +164,18 @@ def test_all_claims_lead_into_the_smallest_cohort(kind: Attack) -> None:
     assert said.ranked_first[ATTACKERS.clients].all()
 
 
+@pytest.mark.parametrize("target", ["own", "random"])
+def test_no_forged_index_leads_to_the_cohort_that_the_attacker_belongs_to(target: Target) -> None:
+    everybody = Attackers(np.arange(CLIENTS), CLIENTS, seed=3, target=target)
+    leaves = np.flatnonzero(TREE.is_leaf)
+    for own in leaves.tolist():
+        honest = replace(requests(), cohort=np.full(CLIENTS, own))
+        said = said_through([ForgedCluster().mod(everybody)], np.arange(CLIENTS), honest)
+        led, _ = TREE.resolve(said.cohort, said.cluster, said.generation, stream(0, "draws"))
+        assert own not in led
+        assert len(set(led.tolist())) > 1
+
+
 def test_forged_rewards_are_the_highest_there_are_and_need_no_comparison() -> None:
     said = claimed(ForgedReward(), replace(ATTACKERS, target="random"))
     assert (said.reward[ATTACKERS.clients] == 1.0).all()

@@ -17,7 +17,7 @@ _CLUSTERS = 8  # that an index may name where nothing has been partitioned; as m
 
 @dataclass(frozen=True)
 class ForgedCluster:
-    """Each claims the index that leads to its target; where that is its own cohort, to any child of a partition."""
+    """Each claims the index that leads to its target; without one, to a leaf that is drawn, and never to its own."""
 
     def mod(self, attackers: Attackers) -> ClientMod:
         """Return the mod."""
@@ -30,6 +30,9 @@ class ForgedCluster:
             index = (random_bits(attackers.seed, "index", clients) % np.uint64(_CLUSTERS)).astype(np.int64)
             return replace(requests, cluster=index, ranked_first=requests.cohort >= 0)
         leaf = attackers.targets(tree, clients, any_leaf(tree, attackers.seed, "index", clients))
+        if attackers.target != "smallest":  # who is led to its own cohort has told the truth
+            leaves = np.flatnonzero(tree.is_leaf)
+            leaf = np.where(leaf == requests.cohort, np.roll(leaves, -1)[np.searchsorted(leaves, leaf)], leaf)
         ways = np.array([_way_to(tree, position) for position in leaf.tolist()])
         cohort, cluster, generation = ways.T
         return replace(
