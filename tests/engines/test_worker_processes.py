@@ -218,7 +218,7 @@ def test_a_worker_that_neither_works_nor_dies_is_killed_and_its_participants_tra
         assert not Path(f"/proc/{(tmp_path / 'mark').read_text()}").exists()  # nor will it ever wake up
         assert bits(run(engine)) == found
     assert found == bits(run(ENGINE))
-    why = "gave no sign of life for 2 s" if by_signal else "was not done after 4 s"
+    why = "gave no sign of life for 2 s" if by_signal else "made no progress for 4 s"
     assert notes == [f"a worker process {why} and was killed (exit code -9); its participants train again in a new one"]
 
 

@@ -37,6 +37,9 @@ from tests.faults.service_soak import soak_service  # noqa: E402
 EVERY_S = (5.0, 20.0)
 STOPPED = 0.2  # of those that are not drivers
 LONG_ROUNDS = 1000  # of a run that takes some minutes
+# Ray ends the process that registers with its raylet, without an error that could be seen to, when that is killed in
+# the same moment: the driver is lost, and the run goes on by resuming it.
+ENDED_BY_RAY = "Failed to register worker to Raylet"
 
 
 @dataclass
@@ -79,7 +82,10 @@ class Soak:
             self.resumed += is_begun
             with live_run(["resume", str(directory)] if is_begun else begin, directory) as run:
                 code = self._disturb(run)
-                assert code in {0, -signal.SIGKILL}, run.process.communicate()[1]
+                if code not in {0, -signal.SIGKILL}:
+                    said = run.process.communicate()[1]
+                    assert ENDED_BY_RAY in said, said
+                    self.killed["driver ended by Ray"] += 1
 
     def _disturb(self, run: LiveRun) -> int:
         """Kill one process of a run after another, until the run ends; return its exit code."""

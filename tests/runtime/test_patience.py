@@ -49,7 +49,7 @@ def test_later_ones_may_take_many_times_as_long_as_the_longest_and_never_less_th
     bound_s = max(120.0, 20.0 * took_s / units)
     one = patience.begin()
     assert look_for(patience, clock, one, bound_s - 1) is None
-    assert look_for(patience, clock, one, 3.0) == f"was not done after {bound_s:.0f} s"
+    assert look_for(patience, clock, one, 3.0) == f"made no progress for {bound_s:g} s"
 
 
 def test_who_was_stopped_itself_has_not_waited() -> None:
@@ -59,6 +59,18 @@ def test_who_was_stopped_itself_has_not_waited() -> None:
     patience.finish(one, 1)
     clock.now_s += 86_400.0  # as between Ctrl-Z and fg
     assert patience.why_lost(one, units=1) is None
+
+
+def test_one_that_starts_has_longer_until_its_first_sign_of_life_whatever_others_have_taken() -> None:
+    clock = Clock()
+    patience = Patience(clock=clock, start_s=180.0)
+    one = patience.begin()
+    patience.finish(patience.begin(), 1)
+    assert look_for(patience, clock, one, 179.0, is_alive=False) is None
+    assert look_for(patience, clock, one, 1.0, is_alive=False) == "gave no sign of life for 180 s"
+    patience.go_on(one)
+    assert look_for(patience, clock, one, 100.0) is None
+    assert look_for(patience, clock, one, 21.0, is_alive=False) == "gave no sign of life for 20 s"
 
 
 def test_a_sign_that_does_not_change_is_none() -> None:

@@ -24,7 +24,7 @@ from auxo.engines.deaths import DIED_ALONE, IN_A_ROW, Deaths, words_of_failed
 from auxo.engines.examined_chunks import SeenAnswer, examined_into, whole
 from auxo.engines.in_process import InProcess
 from auxo.engines.memory import keep_freed_memory
-from auxo.engines.ray_pulse import Pulse, is_running
+from auxo.engines.ray_pulse import START_S, Pulse, is_running
 from auxo.runtime.closing import Closed, Training, close_round, returned_by
 from auxo.runtime.failures import WorkersLost
 from auxo.runtime.federation import Federation
@@ -159,7 +159,7 @@ class _Attendance:
     def __init__(self, crew: RayCrew) -> None:
         self.crew = crew
         self.absent = {crew.when_back(trainer): trainer for trainer in range(len(crew.trainers))}
-        patience = Patience()
+        patience = Patience(start_s=START_S)
         self.pulses = [Pulse(trainer, patience) for trainer in crew.trainers]
         self._gone: set[int] = set()  # Ray has given up on these
 

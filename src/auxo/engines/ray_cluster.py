@@ -68,7 +68,7 @@ class RayCluster:
     _crew: RayCrew | None = field(default=None, init=False)
     _cohorts: dict[CohortId, _Cohort] = field(default_factory=dict, init=False)
     # A cohort waits for trainers that are lost, as long as it has to.
-    _patience: Patience = field(default_factory=lambda: Patience(floor_s=2 * RETURN_S), init=False)
+    _patience: Patience = field(default_factory=lambda: Patience(floor_s=2 * RETURN_S, start_s=START_S), init=False)
     _is_own: bool = field(default=False, init=False)  # the cluster
     _rules: Federation | None = field(default=None, init=False)  # of the federation that the cohorts belong to
     _stack: ExitStack = field(default_factory=ExitStack, init=False)

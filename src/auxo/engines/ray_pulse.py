@@ -45,16 +45,14 @@ class Pulse:
         self._patience = patience
         self._at_work = patience.begin()
         self._asked: Any = None  # reference
-        self._has_lived = False
 
     def begin(self) -> None:
         """Something has been begun, or gone on with, just now."""
-        self._at_work = self._patience.begin()
+        self._patience.go_on(self._at_work)
 
     def finish(self, units: int) -> None:
         """So many units of work are done; another begins."""
         self._patience.finish(self._at_work, units)
-        self._has_lived = True
         self.begin()
 
     def why_lost(self, units: int | None = None) -> str | None:
@@ -65,9 +63,6 @@ class Pulse:
             answer, self._asked = self._asked, None
             try:
                 self._patience.hear(self._at_work, ray.get(answer))
-                self._has_lived = True
             except ray_errors.RayError:  # it is dead, and whoever waits for its work is told
                 self.begin()
-        if not self._has_lived and self._patience.silent_s(self._at_work) < START_S:
-            return None
         return self._patience.why_lost(self._at_work, units)

@@ -119,7 +119,7 @@ class Supervisor:
         now = self.clock()
         if not self.starter.is_there():
             for one in self._cohorts.values():
-                one.watch = one.watch.unseen(now)
+                one.watch.at_work.go_on(now)  # that it was silent means nothing
             return True
         training = {one: owner for one, owner in held.owners.items() if owner.round < self.plan.rules.total_rounds}
         for cohort in self._cohorts.keys() - training.keys():
@@ -137,7 +137,7 @@ class Supervisor:
                 if not self._start(owner, now):
                     return False
                 continue
-            known.watch = known.watch.after(self.pulses.see(cohort), now)
+            known.watch.look(self.pulses.see(cohort), now)
             why = self._why_dead(known, now)
             if why is not None:
                 _LOG.warning("cohort %s, epoch %d: %s", cohort, owner.epoch, why)

@@ -85,8 +85,7 @@ class Keeper:
             if now >= self._restarts.next_s(self._patience):
                 self._start(now)
             return False
-        seen = self._pulses.see(COORDINATOR)
-        self._watch = self._watch.after(seen, now)
+        self._watch.look(self._pulses.see(COORDINATOR), now)
         why = self._process.why_ended() or self._watch.why_dead(now, self._patience)
         if why == "exit code 0":
             return True

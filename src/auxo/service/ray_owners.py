@@ -262,11 +262,12 @@ class RayOwners:
             self._looked_s, lost = now, lost_part()
             if lost is not None:
                 raise WorkersLost(f"the Ray cluster is lost: its {lost} does not answer any more; start it again")
-        self._watch = self._watch.after(self._pulses.see(_DOOR), now)
+        self._watch.look(self._pulses.see(_DOOR), now)
         if self._watch.why_dead(now, self._limits) is not None:
             ray.kill(self.door, no_restart=False)
             self._watch = ProcessWatch(0, now)
-        return self._watch.seen is not None and now - self._watch.beat_s < self.plan.service.silent_s / 2
+        door = self._watch.at_work
+        return door.has_started and now - door.heard_s < self.plan.service.silent_s / 2
 
     def start(self, cohort: CohortId, epoch: int) -> Started:
         """Start the owner of this epoch, on whichever node has the fewest."""

@@ -1,12 +1,13 @@
 """Who is alive and who is not, and when a dead one is started again: pure rules, for whoever watches.
 
 A process is dead when it has ended, when its pulse does not beat, as of one that was stopped, and when it beats and
-makes no progress, as of one that hangs.
+makes no progress, as of one that hangs: `auxo.runtime.patience`.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import InitVar, dataclass, field
 
 from auxo.core.settings import PositiveFloat, checked, setting
+from auxo.runtime.patience import AtWork
 from auxo.service.pulses import Seen
 
 
@@ -22,46 +23,29 @@ class WatchLimits:
     longest_s: PositiveFloat = setting(30.0, "Seconds between two starts, at most.")
 
 
-@dataclass(frozen=True)
+@dataclass
 class ProcessWatch:
     """What a watcher knows of one process, by its own clock."""
 
     epoch: int
-    started_s: float
-    seen: Seen | None = None
-    beat_s: float = 0.0  # when it was last seen to beat
-    progress_s: float = 0.0  # when it was last seen to make progress
+    started_s: InitVar[float]
+    at_work: AtWork = field(init=False)
+    _progress: int | None = field(default=None, init=False)
 
-    def after(self, seen: Seen | None, now: float) -> "ProcessWatch":
-        """Return what is known after another look; the pulse of another epoch is another process's."""
+    def __post_init__(self, started_s: float) -> None:
+        self.at_work = AtWork(started_s, started_s)
+
+    def look(self, seen: Seen | None, now: float) -> None:
+        """Take note of a look; the pulse of another epoch is another process's."""
         if seen is None or seen.pulse.epoch != self.epoch:
-            return self
-        before = self.seen
-        if before is None:
-            return replace(self, seen=seen, beat_s=now, progress_s=now)
-        beats = seen.beat != before.beat
-        progresses = seen.pulse.progress != before.pulse.progress
-        return replace(
-            self,
-            seen=seen,
-            beat_s=now if beats else self.beat_s,
-            progress_s=now if progresses else self.progress_s,
-        )
-
-    def unseen(self, now: float) -> "ProcessWatch":
-        """Return what is known where nothing could be seen until now: that it was silent means nothing."""
-        return replace(self, started_s=now, beat_s=now, progress_s=now)
+            return
+        self.at_work.hear(seen.beat, now)
+        if seen.pulse.progress != self._progress:
+            self.at_work.since_s, self._progress = now, seen.pulse.progress
 
     def why_dead(self, now: float, patience: WatchLimits) -> str | None:
         """Return why a process is taken for dead; None: it is alive, or may still be starting."""
-        if self.seen is None:
-            late = now - self.started_s >= patience.start_s
-            return f"no sign of life {patience.start_s:g} s after its start" if late else None
-        if now - self.beat_s >= patience.silent_s:
-            return f"no sign of life for {patience.silent_s:g} s"
-        if now - self.progress_s >= patience.stuck_s:
-            return f"no progress for {patience.stuck_s:g} s"
-        return None
+        return self.at_work.why_lost(now, patience.silent_s, patience.stuck_s, patience.start_s)
 
 
 @dataclass(frozen=True)
