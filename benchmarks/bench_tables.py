@@ -12,7 +12,8 @@
     python benchmarks/bench_tables.py benchmarks/results/privacy_cost.json docs/privacy.md
     python benchmarks/bench_tables.py benchmarks/results/guarding.json docs/security.md
     python benchmarks/bench_tables.py benchmarks/results/resilience.json docs/resilience.md docs/security.md
-    python benchmarks/bench_tables.py benchmarks/results/service.json docs/service.md
+    python benchmarks/bench_tables.py benchmarks/results/service.json docs/service.md docs/faults.md
+    python benchmarks/bench_tables.py benchmarks/results/ray_round.json docs/performance.md
 
 replaces what stands between `<!-- figures: PART -->` and `<!-- end -->`, for every part that the file of records has.
 """
@@ -637,6 +638,23 @@ def recovery(records: Records) -> str:
     return _table(heading, rows)
 
 
+def ray_round(records: Records) -> str:
+    """Return a row for each way to run a round: what each of its processes takes of the processor, and all of them."""
+    parts = list(records[0]["parts"])
+    one, *_ = records
+    rows = [
+        [
+            record["where"],
+            *(f"{record['parts'][part]:.0f}" if record["parts"][part] >= 0.5 else "" for part in parts),
+            f"{sum(record['parts'].values()):.0f}",
+            f"{record['clock_ms']:.0f}",
+            f"{one['clock_ms'] / record['clock_ms']:.2f}",
+        ]
+        for record in records
+    ]
+    return _table(["ms a round", *parts, "all", "by the clock", "times one process"], rows)
+
+
 def _late(outcomes: Mapping[str, int]) -> float:
     late = outcomes.get("LATE", 0) + outcomes.get("STALE_ROUND", 0)
     return late / (late + outcomes.get("counted", 0))
@@ -664,6 +682,7 @@ TABLES: dict[str, Callable[[Records], str]] = {
     "service_training": service_training,
     "service_cost": service_cost,
     "recovery": recovery,
+    "ray_round": ray_round,
     "smallest": smallest,
     "bans": bans,
     **RESILIENCE,
