@@ -301,6 +301,7 @@ def guarding(records: Records) -> str:
         of_a_round_s = ours_s / record["participations"] * record["participants"]
         rows.append(
             [
+                f"{record['numbers']:,}",
                 str(record["participants"]),
                 *(f"{1e6 * record[name] / record['participations']:.0f} µs" for name in ("signing_s", "guarding_s")),
                 f"{1000 * of_a_round_s:.1f} ms",
@@ -309,7 +310,14 @@ def guarding(records: Records) -> str:
                 f"{of_a_round_s / _POLL_S:.2%}",
             ]
         )
-    heading = ["participants", "signing, each", "guarding, each", "both, a round", "of a round in one process"]
+    heading = [
+        "numbers",
+        "participants",
+        "signing, each",
+        "guarding, each",
+        "both, a round",
+        "of a round in one process",
+    ]
     return _table([*heading, "1 % of a round that takes", f"of one that takes {_POLL_S} s"], rows)
 
 
@@ -696,9 +704,9 @@ def _figure(value: float | None, form: str | None = None) -> str:
 
 
 def _with_range(values: Sequence[float], form: str, unit: str) -> str:
-    """Return the median, and in brackets the least and the most."""
+    """Return the median, and in brackets the least and the most where there are several."""
     middle, least, most = (format(one, form) for one in (np.median(values), min(values), max(values)))
-    return f"{middle}{unit} ({least} to {most})"
+    return f"{middle}{unit} ({least} to {most})" if len(values) > 1 else f"{middle}{unit}"
 
 
 def _table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

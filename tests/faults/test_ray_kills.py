@@ -79,7 +79,10 @@ def test_a_run_goes_on_by_itself_whatever_is_killed_or_stopped(
 def test_a_run_whose_driver_is_killed_goes_on_by_resuming_it(on_ray: LiveRun, undisturbed: dict[str, bytes]) -> None:
     on_ray.wait_rounds(10)
     on_ray.process.kill()
-    on_ray.process.wait(PATIENCE_S)
+    code, said = on_ray.finish()
+    assert code == -signal.SIGKILL
+    assert "ended without a word" in said
+    assert "auxo resume" in said
     with live_run(["resume", str(on_ray.directory)], on_ray.directory) as again:
         code, said = again.finish()
     assert code == 0, said

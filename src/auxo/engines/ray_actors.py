@@ -140,8 +140,8 @@ class CohortActor:
         Args:
             closing: the cohort, as it is before the round.
             training: what its participants do, without the models.
-            models: references to these. They are the driver's, because what trainers are about to read should not
-                vanish with this process.
+            models: these, or references to those that are large. They are the driver's, because what trainers are about
+                to read should not vanish with this process.
         """
         most = most_jobs(self._rules.n_params, _CHUNK_BYTES, _JOBS_AT_ONCE)
         chunks = chunks_of(training.jobs, _CHUNKS_EACH * len(self._attendance.crew.trainers), most)

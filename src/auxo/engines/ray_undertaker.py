@@ -1,7 +1,8 @@
 """Tidies up after a Ray cluster of our own when whoever started it was killed: its last processes, and its folder.
 
-Most processes of Ray end with the driver, but its agents live on, and nobody is left to remove their files. This
-process waits for the driver's end. It is run as a script, and imports nothing that takes long.
+It says so, too, for whoever was killed could not. Most processes of Ray end with the driver, but its agents live on, and
+nobody is left to remove their files. This process waits for the driver's end. It is run as a script, and imports
+nothing that takes long.
 """
 
 import contextlib
@@ -16,6 +17,11 @@ from pathlib import Path
 
 _ROUNDS = 20  # that processes are looked for, since the last ones may just be starting; our choice
 _PAUSE_S = 0.25
+
+_LAST_WORDS = (
+    "error: the process that trained on Ray was ended without a word, by the system, most often for want of memory, or "
+    "by Ray, whose raylet was lost; go on with `auxo resume`"
+)
 
 
 @contextlib.contextmanager
@@ -81,4 +87,6 @@ if __name__ == "__main__":
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     sys.stdin.buffer.read()  # until whoever started us is gone
+    with contextlib.suppress(OSError):  # nobody reads that
+        print(_LAST_WORDS, file=sys.stderr, flush=True)  # noqa: T201 - for whoever ran what was ended
     tidy_up(Path(sys.argv[1]))
