@@ -9,7 +9,7 @@ import pytest
 from ray.cluster_utils import Cluster
 
 from auxo.commands.command_group import BAD_INPUT
-from tests.faults.live_runs import PATIENCE_S, STUDY, LiveRun, check_invariants, live_run, models_of
+from tests.faults.live_runs import STUDY, LiveRun, check_invariants, live_run, models_of
 from tests.faults.ray_nodes import two_nodes
 
 pytestmark = [

@@ -1,6 +1,6 @@
 """Tidies up after a Ray cluster of our own when whoever started it was killed: its last processes, and its folder.
 
-It says so, too, for whoever was killed could not. Most processes of Ray end with the driver, but its agents live on, and
+Whoever was killed could not say so: this does. Most processes of Ray end with the driver, but its agents live on, and
 nobody is left to remove their files. This process waits for the driver's end. It is run as a script, and imports
 nothing that takes long.
 """
