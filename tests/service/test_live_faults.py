@@ -175,23 +175,34 @@ def test_a_round_that_half_of_its_clients_leave_closes_with_enough_and_late_answ
 @pytest.mark.fault(28)
 def test_of_two_processes_with_one_token_the_newer_counts_and_the_older_is_told(live: LiveService) -> None:
     headers = {"authorization": f"Bearer {client_tokens(live.directory).issue('twin')}"}
-    go_on = held_back(live, set(clients_of(live, LEFT)))  # so that its round lasts
-    with httpx.Client(base_url=live.owners[LEFT].address, headers=headers, trust_env=False, timeout=30) as http:
+    members, has_task, go_on = set(clients_of(live, LEFT)), threading.Event(), threading.Event()
 
-        def join(session: str) -> httpx.Response:
-            return http.post("/v1/join", json=joining("twin", session))
+    def wait(client: int) -> None:
+        """Have rounds last until the twin has a task, and then that one until it has answered."""
+        if client in members and has_task.wait(2):
+            go_on.wait(300)
 
-        live.wait("a task", lambda: join("older").status_code == 200)
-        older, newer = join("older").json(), join("newer").json()
-        assert older["task"] == newer["task"]
-        assert join("older").json()["code"] == "SUPERSEDED"
-        task = older["task"]
-        answer = to_bytes(TaskResult("twin", LEFT, task["round"], Answer(np.zeros(FEATURES, np.float32), 1)))
-        query = {"epoch": older["epoch"], "total": len(answer), "sha256": hashlib.sha256(answer).hexdigest()}
-        codes = [
-            http.put(f"/v1/answers/{one['nonce']}", params=query, content=answer).json().get("code")
-            for one in (older, newer, older)
-        ]
+    live.clients.before_training = wait
+    try:
+        with httpx.Client(base_url=live.owners[LEFT].address, headers=headers, trust_env=False, timeout=30) as http:
+
+            def join(session: str) -> httpx.Response:
+                return http.post("/v1/join", json=joining("twin", session))
+
+            live.wait("a task", lambda: join("older").status_code == 200)
+            has_task.set()
+            older, newer = join("older").json(), join("newer").json()
+            assert older["task"] == newer["task"]
+            assert join("older").json()["code"] == "SUPERSEDED"
+            task = older["task"]
+            answer = to_bytes(TaskResult("twin", LEFT, task["round"], Answer(np.zeros(FEATURES, np.float32), 1)))
+            query = {"epoch": older["epoch"], "total": len(answer), "sha256": hashlib.sha256(answer).hexdigest()}
+            codes = [
+                http.put(f"/v1/answers/{one['nonce']}", params=query, content=answer).json().get("code")
+                for one in (older, newer, older)
+            ]
+    finally:
+        live.clients.before_training = lambda client: None
         go_on.set()
     assert codes == ["SUPERSEDED", None, "SUPERSEDED"]
 
