@@ -484,6 +484,8 @@ def test_a_promising_trial_is_looked_at_again_soon_and_its_views_are_not_used_up
     assert closed.outcome.decision == Keep()
     assert (closed.pooling.rests_until, closed.pooling.tried, closed.pooling.trials) == (10, (), 1)
     assert closed.pooling.pools(11)  # a quarter of the rounds behind it, not all of them
+    assert closed.pooling.kept is not None
+    np.testing.assert_array_equal(closed.pooling.kept.centres, trial_of(last).shadows[0].centres)
     parted = close(closing(claims(6), on_trial(trial_of(last, evidence=better))), answers(alike(6)))
     assert isinstance(parted.outcome.decision, Partition)
 

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auxo.algorithms.auxo import ClusteringSettings, Pooling, TrialSettings
+from auxo.algorithms.auxo.looking import Candidate
 from auxo.algorithms.auxo.pooling import are_in_first_half, first_look
-from auxo.algorithms.auxo.views import Prints, ViewName
+from auxo.algorithms.auxo.views import Prints, View, ViewName
 from auxo.core.rng import stream
 from tests.algorithms.auxo.made_prints import Seen, seen
 
@@ -229,3 +230,14 @@ def test_a_view_that_was_tried_in_vain_gives_way_to_one_that_was_not() -> None:
     names = {one.view.name for one in pool.look(at.blocks, SETTINGS, stream(0, "cluster"))}
 
     assert names == {"without frequencies", "input energies", "input means", "frequencies"}
+
+
+def test_what_judges_were_sure_of_is_tried_first_until_a_trial_comes_to_nothing() -> None:
+    at = seen("classes", 2, clients=60)
+    kept = Candidate(View(), 1.5, np.eye(at.prints.directions.shape[1])[:2])
+    pool = pooled_from(at, SETTINGS, Pooling().rested(kept))
+    found = pool.look(at.blocks, SETTINGS, stream(0, "cluster"))
+
+    assert found[0] is kept
+    assert len(found) == 1 + len(replace(pool, kept=None).look(at.blocks, SETTINGS, stream(0, "cluster")))
+    assert pool.failed(9, (), False, SETTINGS).kept is None

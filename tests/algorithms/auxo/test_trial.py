@@ -480,6 +480,18 @@ def test_a_round_counts_and_is_looked_at_when_it_is_time() -> None:
     assert [one for one in range(34) if trial_of(one).is_look] == [3, 7, 15, 31]
 
 
+def test_who_is_near_to_which_cluster_is_seen_without_what_the_last_rounds_updates_shared() -> None:
+    trial, nothing = trial_of(2), np.zeros((8, 0))
+    mine, shared = np.eye(N_PARAMS)[np.arange(8) % 2], 5.0 * np.eye(N_PARAMS)[0]  # all have turned towards the first
+    updates = Prints(mine + shared, nothing, nothing)
+    after = trial.seen_from(updates)
+
+    assert trial.nearest(updates)[:, 0].tolist() == [0] * 8
+    assert after.nearest(updates)[:, 0].tolist() == [0, 1] * 4
+    for few in (0, 1):  # in whom nobody can tell what is shared
+        assert after.seen_from(updates.take(np.arange(few))) is after
+
+
 def test_models_that_have_moved_go_to_the_candidate_whose_they_are() -> None:
     trial = trial_of(2, branches=(2, 3))
     moved = tuple(server_at(10.0 + place) for place in range(5))
@@ -623,7 +635,7 @@ def test_parts_of_a_cloud_have_their_turn_last_and_not_before_another_view_that_
     losses[:, 3:] = two_groups(600, 0.5)[:, 1:]  # judges gain by the second candidate alone
     trial = verdict(losses, rounds=SETTINGS.most_rounds, branches=(2, 2))
     first, second = trial.shadows
-    trial = replace(trial, shadows=(replace(first, stands_out=True), second), others=others)
+    trial = replace(trial, shadows=(replace(first, shown=2.0), second), others=others)
 
     assert (trial.verdict(server_at(0.0), 9, SETTINGS)[0] == 1) is not others
     early = replace(trial, rounds=SETTINGS.most_rounds - 1)
@@ -644,6 +656,16 @@ def test_what_nobody_is_sure_of_promises_nothing() -> None:
     assert not verdict(np.ones((60, 3))).is_promising(SETTINGS)
     assert not verdict(np.tile([1.0, 0.5, 0.6], (60, 1))).is_promising(SETTINGS)  # ahead for everybody
     assert not trial_of(5).is_promising(SETTINGS)
+    assert trial_of(5).sure_of(SETTINGS) is None
+
+
+def test_of_candidates_that_judges_are_sure_of_the_one_is_named_that_they_gain_most_by() -> None:
+    for gains, place in (((0.5, 0.2), 0), ((0.2, 0.5), 1), ((0.0, 0.5), 1)):
+        trial = side_by_side(gains, 60)
+        named = trial.sure_of(SETTINGS)
+        assert named is not None
+        assert named.view == trial.shadows[place].view
+        np.testing.assert_array_equal(named.centres, trial.shadows[place].centres)
 
 
 def test_where_everybody_judges_a_partition_is_made_after_a_look_only() -> None:
@@ -718,7 +740,7 @@ def test_groups_that_stand_out_are_taken_before_parts_of_a_cloud_that_gain_more_
 ) -> None:
     trial = side_by_side((0.3, 0.5), rounds=rounds)
     first, second = trial.shadows
-    partition = replace(trial, shadows=(replace(first, stands_out=True), second)).verdict(server_at(0), 9, SETTINGS)[1]
+    partition = replace(trial, shadows=(replace(first, shown=2.0), second)).verdict(server_at(0), 9, SETTINGS)[1]
 
     assert partition is not None
     assert [one.weights[0] for one in partition.servers] == kept
@@ -730,7 +752,7 @@ def test_groups_that_stand_out_are_not_put_together_while_few_judges_say_so(
 ) -> None:
     evidence = heard(two_groups_and_a_doubtful_third(60), (3,))
     trial = trial_of(rounds, branches=(3,), evidence=evidence)
-    trial = replace(trial, shadows=(replace(trial.shadows[0], stands_out=stands_out),))
+    trial = replace(trial, shadows=(replace(trial.shadows[0], shown=2.0 * stands_out),))
     assert (trial.verdict(server_at(0.0), 9, SETTINGS)[1] is not None) is parts
 
 

@@ -60,6 +60,7 @@ class Pooling:
     stake: float = 1.0  # where everybody judges: what bets of the last trials have left of it
     bets: int = 0  # trials that everybody has judged
     steep: float = STEEP  # how fast losses fell in the last trial, see `Evidence.steepness`
+    kept: Candidate | None = None  # that judges were sure of in the last trial, though no partition was made
     sorting: Sorting | None = None  # of the partition that it comes from; None: updates do not tell clients' places
 
     def pools(self, number: int) -> bool:
@@ -126,7 +127,7 @@ class Pooling:
             most = max(told_by(first_half), most // 2, 2)
         found = look(prints, blocks, most, first_half, rng)
         fresh = tuple(one for one in found if one.view.name not in self.tried)
-        return fresh or found
+        return fresh or found if self.kept is None else (self.kept, *(fresh or found))
 
     def failed(self, number: int, views: tuple[ViewName, ...], others: bool, settings: ClusteringSettings) -> "Pooling":
         """Return it after a look, or a trial in some views, that came to nothing in the round of this number.
@@ -136,16 +137,20 @@ class Pooling:
         """
         # Where all of them have had their turn, it begins anew.
         tried = views if set(views) & set(self.tried) else (*self.tried, *views)
-        again = replace(self, rests_until=number, tried=tried, rounds=(), common=None, everybody=False)
+        again = replace(self, rests_until=number, tried=tried, rounds=(), common=None, everybody=False, kept=None)
         if others:
             return again
         needs = self.needs or settings.pool_rounds
         more = needs if self.everybody else 2 * needs  # where everybody has been seen, more of the same tells nothing
         return replace(again, rests_until=2 * number, needs=more)
 
-    def rested(self) -> "Pooling":
-        """Return it with a short rest: what pays with a smaller loss alone is tried again, but not all the time."""
-        return replace(self, rests_until=self.rests_until + self.rests_until // _SHORT_REST)
+    def rested(self, kept: Candidate) -> "Pooling":
+        """Return it with a short rest: what pays with a smaller loss alone is tried again, but not all the time.
+
+        Its clusters are kept for that. Early in training groups stand out that are still there when the model has
+        learnt most, but that nobody would find any more.
+        """
+        return replace(self, rests_until=self.rests_until + self.rests_until // _SHORT_REST, kept=kept)
 
 
 def first_look(participants: int, settings: ClusteringSettings) -> int:

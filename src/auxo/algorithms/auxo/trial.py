@@ -47,7 +47,17 @@ class Shadow:
     view: View
     centres: FloatArray  # (branches, axes) of the clusters that they began from
     servers: tuple[ServerState, ...]
-    stands_out: bool = False  # its clusters are more than parts of a cloud, see `STANDS_OUT`
+    shown: float = 0.0  # how much structure its clusters had when they were looked for, see `Candidate`
+
+    @property
+    def candidate(self) -> Candidate:
+        """Return what it began from."""
+        return Candidate(self.view, self.shown, self.centres)
+
+    @property
+    def stands_out(self) -> bool:
+        """Return whether its clusters are more than parts of a cloud."""
+        return self.candidate.stands_out
 
     def nearest(self, prints: Prints, blocks: IntArray) -> IntArray:
         """Return the branch that each update of the cohort's own model is nearest to; -1: none."""
@@ -70,7 +80,7 @@ class OnTrial:
 
     resumes: Pooling  # what the cohort goes on with if nothing pays
     generation: int  # that labels are of
-    common: Prints  # what the participants shared from whose updates the clusters come
+    common: Prints  # what the last round's participants shared
     blocks: IntArray  # (width,) of the fingerprints
     others: bool  # views that are not on trial show groups, too
     shadows: tuple[Shadow, ...]
@@ -96,7 +106,7 @@ class OnTrial:
         # Where everybody judges participants train the branches of one candidate; others would only go too far.
         for one in found[:1] if pooling.everybody else found:
             if sum(len(shadow.servers) for shadow in shadows) + one.clusters <= most:
-                shadows.append(Shadow(one.view, one.centres, (server,) * one.clusters, one.stands_out))
+                shadows.append(Shadow(one.view, one.centres, (server,) * one.clusters, one.shown))
         on_trial = [shadow.view.name for shadow in shadows]
         others = any(one.stands_out and one.view.name not in on_trial for one in found)
         return OnTrial(
@@ -205,6 +215,14 @@ class OnTrial:
             seen=np.union1d(self.seen, seen),
             rounds=self.rounds + 1,
         )
+
+    def seen_from(self, prints: Prints) -> "OnTrial":
+        """Return the trial that goes on after a round in which these updates were made of the cohort's own model.
+
+        What all updates share changes as the model moves. Without what it is by now, clusters stay where they were for
+        many rounds; without what it was when they were found, more and more updates are taken for others.
+        """
+        return replace(self, common=prints.mean()) if len(prints.directions) > 1 else self
 
     def said(self, closing: Closing, gathered: Gathered, prints: Prints) -> Said:
         """Return what a round's judges have said.
@@ -386,8 +404,13 @@ class OnTrial:
         """
         if self.evidence.everybody and self.evidence.is_fresh:
             return self._left > 1
+        return self.sure_of(settings) is not None
+
+    def sure_of(self, settings: TrialSettings) -> Candidate | None:
+        """Return the candidate that judges are sure of, and if there are several gain most by; None: there is none."""
         alpha = self._alpha(settings)
-        return any(self.evidence.is_sure(one, alpha) for one in range(len(self.shadows)))
+        sure = (one for one in self.evidence.by_gain if self.evidence.is_sure(one, alpha))
+        return next((self.shadows[one].candidate for one in sure), None)
 
 
 @dataclass(frozen=True)

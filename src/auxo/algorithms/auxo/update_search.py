@@ -133,13 +133,16 @@ class UpdateSearch:
         asked = self._asked_of(closing)
         candidate, partition = after.verdict(state.server, most, asked)
         is_over = candidate is None and after.is_over(asked)
-        memory: Pooling | OnTrial = after if candidate is None else after.parted(closing.cohort, candidate)
+        here = ~gathered.late & (gathered.model == 0)
+        goes_on = after.seen_from(prints.take(here))
+        memory: Pooling | OnTrial = goes_on if candidate is None else after.parted(closing.cohort, candidate)
         if is_over:
             again = after.is_promising(asked)
             views = () if again else tuple(shadow.view.name for shadow in after.shadows)
             memory = after.given_up().failed(state.round, views, again or after.others, self.clustering)
-            if again and not after.evidence.everybody:
-                memory = memory.rested()
+            kept = after.sure_of(asked)
+            if kept is not None and not after.evidence.everybody:
+                memory = memory.rested(kept)
         claims = claims_of(closing, gathered)
         return Outcome(
             states=(replace(state, memory=memory),),
