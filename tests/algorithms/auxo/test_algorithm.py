@@ -486,6 +486,9 @@ def test_a_promising_trial_is_looked_at_again_soon_and_its_views_are_not_used_up
     assert closed.pooling.pools(11)  # a quarter of the rounds behind it, not all of them
     assert closed.pooling.kept is not None
     np.testing.assert_array_equal(closed.pooling.kept.centres, trial_of(last).shadows[0].centres)
+    many, said = two_groups(60, 0.5, models=4), trial_of(last, branches=(3,))
+    alone = replace(said, evidence=heard(said_of(many, scores=many)))  # would leave no room for what is found by then
+    assert close(closing(claims(6), on_trial(alone)), answers(alike(6))).pooling.kept is None
     parted = close(closing(claims(6), on_trial(trial_of(last, evidence=better))), answers(alike(6)))
     assert isinstance(parted.outcome.decision, Partition)
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from sklearn.metrics import adjusted_rand_score, homogeneity_score
 
-from auxo.algorithms.auxo.looking import Candidate, look
+from auxo.algorithms.auxo.looking import Candidate, in_order, look
 from auxo.algorithms.auxo.number_of_clusters import STANDS_OUT
-from auxo.algorithms.auxo.views import Prints, ViewName
+from auxo.algorithms.auxo.views import Prints, View, ViewName
 from auxo.core.rng import stream
 from auxo.core.types import IntArray
 from tests.algorithms.auxo.made_prints import Seen, of_updates, seen
@@ -121,3 +121,27 @@ def test_the_same_generator_gives_the_same_bits_and_nothing_is_changed() -> None
     for a, b in zip(one, other, strict=True):
         np.testing.assert_array_equal(a.centres, b.centres)
     np.testing.assert_array_equal(at.prints.directions, before)
+
+
+@pytest.mark.parametrize(
+    ("shown", "clusters", "first"),
+    [
+        ((2.0, 2.1), (3, 3), 0),  # about as much: as views come
+        ((2.0, 3.0), (3, 3), 1),
+        ((2.0, 2.1), (8, 3), 1),  # eight would be on trial alone
+        ((2.1, 2.0), (8, 3), 1),
+        ((2.0, 2.1), (5, 5), 0),  # neither leaves room
+        ((3.0, 2.0), (8, 3), 0),  # clearly more
+        ((np.inf, np.inf), (8, 3), 0),  # nobody can tell
+    ],
+)
+def test_candidates_come_by_what_they_show_and_if_that_is_about_as_much_leave_room_for_others(
+    shown: tuple[float, float], clusters: tuple[int, int], first: int
+) -> None:
+    names: tuple[ViewName, ...] = ("plain", "input means")
+    views = [
+        Candidate(View(name), much, np.eye(8)[:number])
+        for name, much, number in zip(names, shown, clusters, strict=True)
+    ]
+
+    assert in_order(views, 8) == (views[first], views[1 - first])

@@ -1,5 +1,6 @@
 """Looking: which clusters a cohort's pooled fingerprints may have, in each view; a trial decides about their worth."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -72,15 +73,25 @@ def look(
         elif found.shown < STANDS_OUT:  # any number is as good as another, and few leave room for another view
             number = min(number, max(2, most // 2))
         candidates.append(Candidate(view, found.shown, _centres(points, along, number, rng)))
-    return _in_order(candidates)
+    return in_order(candidates, most)
 
 
-def _in_order(candidates: list[Candidate]) -> tuple[Candidate, ...]:
-    """Return those first that show most; of those that show about as much, in the order of their views."""
+def leaves_room(candidate: Candidate, most: int) -> bool:
+    """Return whether another view fits beside it, where ``most`` clusters can be on trial at once."""
+    return candidate.clusters <= max(2, most // 2)
+
+
+def in_order(candidates: Sequence[Candidate], most: int) -> tuple[Candidate, ...]:
+    """Return those first that show most; of those that show about as much, in the order of their views.
+
+    Of the latter those come first that leave room for others, if anybody can tell: what clusters are worth is not for
+    looks to say.
+    """
     left, ordered = list(candidates), list[Candidate]()
     while left:
-        most = max(one.shown for one in left)
-        first = next(one for one in left if one.shown == most or one.shown * STANDS_OUT >= most)
+        shown = max(one.shown for one in left)
+        about = [one for one in left if one.shown == shown or one.shown * STANDS_OUT >= shown]
+        first = next((one for one in about if shown == np.inf or leaves_room(one, most)), about[0])
         left.remove(first)
         ordered.append(first)
     return tuple(ordered)

@@ -144,10 +144,10 @@ class Pooling:
         more = needs if self.everybody else 2 * needs  # where everybody has been seen, more of the same tells nothing
         return replace(again, rests_until=2 * number, needs=more)
 
-    def rested(self, kept: Candidate) -> "Pooling":
+    def rested(self, kept: Candidate | None) -> "Pooling":
         """Return it with a short rest: what pays with a smaller loss alone is tried again, but not all the time.
 
-        Its clusters are kept for that. Early in training groups stand out that are still there when the model has
+        Its clusters are kept for that, if they leave room for what is found by then. Early in training groups stand out that are still there when the model has
         learnt most, but that nobody would find any more.
         """
         return replace(self, rests_until=self.rests_until + self.rests_until // _SHORT_REST, kept=kept)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from auxo.algorithms.auxo.judges import seals
+from auxo.algorithms.auxo.looking import leaves_room
 from auxo.algorithms.auxo.pooling import Pooling
 from auxo.algorithms.auxo.settings import ClusteringSettings, TrialSettings
 from auxo.algorithms.auxo.trial import IntoShadows, OnTrial, labelled
@@ -142,7 +143,7 @@ class UpdateSearch:
             memory = after.given_up().failed(state.round, views, again or after.others, self.clustering)
             kept = after.sure_of(asked)
             if kept is not None and not after.evidence.everybody:
-                memory = memory.rested(kept)
+                memory = memory.rested(kept if leaves_room(kept, self.clustering.clusters) else None)
         claims = claims_of(closing, gathered)
         return Outcome(
             states=(replace(state, memory=memory),),
