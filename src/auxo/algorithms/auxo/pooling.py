@@ -147,8 +147,8 @@ class Pooling:
     def rested(self, kept: Candidate | None) -> "Pooling":
         """Return it with a short rest: what pays with a smaller loss alone is tried again, but not all the time.
 
-        Its clusters are kept for that, if they leave room for what is found by then. Early in training groups stand out that are still there when the model has
-        learnt most, but that nobody would find any more.
+        Its clusters are kept for that, if they leave room for what is found by then. Early in training groups stand
+        out that are still there when the model has learnt most, but that nobody would find any more.
         """
         return replace(self, rests_until=self.rests_until + self.rests_until // _SHORT_REST, kept=kept)
 
