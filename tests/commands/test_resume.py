@@ -111,9 +111,13 @@ def test_a_finished_run_says_so_and_stays_as_it_is(stopped: RunDirectory) -> Non
     (stopped.path / "checkpoints").mkdir()  # it was killed as it removed them
     (stopped.path / "checkpoints" / "manifest-1.json").touch()
     (stopped.path / ".auxo-lock").touch()
+    for folder in (stopped.path, stopped.path / "base"):
+        (folder / ".auxo-0123456789abcdef.part").touch()  # as it wrote a file
+    of_base = len(list((stopped.path / "base").iterdir()))
     code, out, _ = resume(str(stopped.path))
     assert code == 0
     assert sorted(stopped.path.iterdir()) == there
+    assert len(list((stopped.path / "base").iterdir())) == of_base - 1
     assert "the run has finished, and there is nothing to resume" in out
     assert (stopped.path / "summary.json").stat().st_mtime_ns == before
 

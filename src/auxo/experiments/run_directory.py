@@ -20,7 +20,7 @@ from auxo.core.types import BoolArray, FloatArray, IntArray
 from auxo.experiments.model_inputs import ModelInputs
 from auxo.experiments.stamp import Stamp
 from auxo.experiments.summary import Summary
-from auxo.files.atomic_write import is_ours_for_now, new_file, whole_file, write_whole
+from auxo.files.atomic_write import is_ours_for_now, new_file, remove_partial, whole_file, write_whole
 from auxo.files.directory_lock import DirectoryInUse, locked_directory
 from auxo.files.errors import FileError, file_error
 from auxo.files.typed_json import json_reader
@@ -161,9 +161,10 @@ class RunDirectory:
             self.path.rmdir()
 
     def tidy(self) -> None:
-        """Remove what a finished run may have left that was killed as it ended: its checkpoints, and its lock."""
+        """Remove what a finished run may have left that was killed as it ended: checkpoints, its lock, half a file."""
         with suppress(DirectoryInUse), locked_directory(self.path):  # or else it is just ending by itself
             shutil.rmtree(self.checkpoints, ignore_errors=True)
+            remove_partial(self.path)
 
     @property
     def checkpoints(self) -> Path:

@@ -55,6 +55,12 @@ def is_ours_for_now(path: Path) -> bool:
     return path.name.startswith(_FOR_NOW)
 
 
+def remove_partial(folder: Path) -> None:
+    """Remove what processes that were killed have left half written in a folder; nobody may be writing there."""
+    for partial in folder.rglob(f"{_FOR_NOW}*.part"):
+        partial.unlink(missing_ok=True)
+
+
 def sync_folder(folder: Path) -> None:
     """Have the names in a folder on the disk: what was made, renamed or removed there stays so without power."""
     descriptor = os.open(folder, os.O_RDONLY)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self, TypeVar
 
-from auxo.files.atomic_write import is_ours_for_now
+from auxo.files.atomic_write import remove_partial
 from auxo.files.checkpoint_pace import CheckpointInterval, work_between
 from auxo.files.checkpoint_store import CheckpointStore, Disk, Kept
 from auxo.files.directory_lock import locked_directory
@@ -63,9 +63,7 @@ class Recorder:
         """
         self.directory.mkdir(parents=True, exist_ok=True)
         self._held.enter_context(locked_directory(self.directory))
-        for partial in self.directory.rglob("*.part"):
-            if is_ours_for_now(partial):
-                partial.unlink(missing_ok=True)
+        remove_partial(self.directory)
         return self
 
     def __exit__(self, *error: object) -> None:
