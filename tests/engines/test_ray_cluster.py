@@ -14,6 +14,7 @@ from auxo.algorithms.oracle import KnownGroups
 from auxo.core.asking import Ask
 from auxo.core.partition import Partition
 from auxo.core.rng import stream
+from auxo.engines import ray_cluster
 from auxo.engines.in_process import InProcess
 from auxo.engines.ray_cluster import RayCluster
 from auxo.engines.ray_connection import ClusterError, connect
@@ -128,7 +129,12 @@ def with_visit(visit: int) -> Round:
     return round_of(WEIGHTS, [*JOBS[:100], Job(7, visit), *JOBS[100:]])
 
 
-def test_a_round_gives_the_bits_of_one_process_whatever_came_before(cluster: Cluster) -> None:
+@pytest.mark.parametrize("with_call_bytes", [0, 2**16])
+def test_a_round_gives_the_bits_of_one_process_whatever_came_before(
+    cluster: Cluster, with_call_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Models travel through the object store, or with the calls.
+    monkeypatch.setattr(ray_cluster, "_WITH_CALL_BYTES", with_call_bytes)
     another = round_of(2 * WEIGHTS, JOBS[:5])
     small = with_rules(replace(ROUND.rules, sketch_size=7))
     choosers = [replace(job, ask=replace(job.ask, model=(-1, -1, 0, 2)[place % 4])) for place, job in enumerate(JOBS)]

@@ -33,8 +33,9 @@ from auxo.runtime.patience import LOOK_S, Patience
 
 _COMEBACK_S = 20  # how long to wait for the head node of somebody else's cluster to answer again; our choice
 _BUSY_S = 60.0  # how long to wait for a CPU of a cluster where none is free; our choice
-# Models that travel with the calls, and not through the object store of this node: Ray ends a driver that is writing to
-# it in the moment in which the raylet is lost. What Ray itself takes for small is 100 KiB; our choice.
+# Models that travel with the calls if they are no larger together, and else through the object store of this node: Ray
+# ends a driver that is writing to that in the moment in which the raylet is lost. It takes a call's argument for small
+# up to 100 KiB; our choice.
 _WITH_CALL_BYTES = 2**16
 _JOIN_S = 3.0  # how long to wait for the others, because Ray is slow to tell which CPUs are free; our choice
 
@@ -96,7 +97,9 @@ class RayCluster:
 
     def _run_round(self, rules: Federation, closing: Closing, training: Training, crew: RayCrew) -> Closed:
         self._check_cluster()
-        models = [weights if weights.nbytes <= _WITH_CALL_BYTES else ray.put(weights) for weights in training.models]
+        models: list[Any] = list(training.models)
+        if sum(weights.nbytes for weights in training.models) > _WITH_CALL_BYTES:
+            models = [ray.put(weights) for weights in training.models]
         jobs, training = len(training.jobs), replace(training, models=())
         for _ in range(TRIES):
             cohort = self._cohort(rules, closing.cohort, crew)

@@ -19,8 +19,8 @@ _ROUNDS = 20  # that processes are looked for, since the last ones may just be s
 _PAUSE_S = 0.25
 
 _LAST_WORDS = (
-    "error: the process that trained on Ray was ended without a word, by the system, most often for want of memory, or "
-    "by Ray, whose raylet was lost; go on with `auxo resume`"
+    "error: the process that trained on Ray was ended without a word: it was killed, there was no memory left, or Ray "
+    "has lost its raylet; a run of `auxo` goes on with `auxo resume`"
 )
 
 

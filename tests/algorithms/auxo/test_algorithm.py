@@ -433,6 +433,20 @@ def test_a_round_on_trial_moves_the_own_model_bit_for_bit_as_one_without(returne
     assert to_bytes(with_trial.state.server) == to_bytes(without.state.server)
 
 
+def test_clusters_are_seen_without_what_those_shared_who_trained_the_own_model_in_the_last_round() -> None:
+    returned = answers(of_two_groups(6), late=[3])
+    assert isinstance(returned[1].answer, Answer)
+    returned[1] = replace(returned[1], answer=replace(returned[1].answer, model=1))
+    asks = replace(Asks.plain(6), model=np.array([0, 1, 0, 0, 0, 0]))
+    closed = close(closing(claims(6), on_trial(), asks=asks), returned)
+    rows = np.flatnonzero(np.isin(closed.gathered.rows, [0, 2, 4, 5]))
+
+    assert len(rows) == 4
+    np.testing.assert_array_equal(
+        closed.trial.common.directions, closed.gathered.directions[rows].mean(axis=0, keepdims=True)
+    )
+
+
 def test_whoever_takes_part_in_a_trial_is_marked_even_if_it_is_late_or_has_not_judged() -> None:
     first = close(closing(claims(6), on_trial(trial_of(0))), answers(alike(6), late=[4])[1:])
     marks = seals(np.arange(1, 6), first.trial.generation, "")
@@ -488,7 +502,8 @@ def test_a_promising_trial_is_looked_at_again_soon_and_its_views_are_not_used_up
     np.testing.assert_array_equal(closed.pooling.kept.centres, trial_of(last).shadows[0].centres)
     many, said = two_groups(60, 0.5, models=4), trial_of(last, branches=(3,))
     alone = replace(said, evidence=heard(said_of(many, scores=many)))  # would leave no room for what is found by then
-    assert close(closing(claims(6), on_trial(alone)), answers(alike(6))).pooling.kept is None
+    closed = close(closing(claims(6), on_trial(alone)), answers(alike(6)))
+    assert (closed.pooling.rests_until, closed.pooling.kept) == (10, None)
     parted = close(closing(claims(6), on_trial(trial_of(last, evidence=better))), answers(alike(6)))
     assert isinstance(parted.outcome.decision, Partition)
 

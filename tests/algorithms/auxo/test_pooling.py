@@ -232,12 +232,25 @@ def test_a_view_that_was_tried_in_vain_gives_way_to_one_that_was_not() -> None:
     assert names == {"without frequencies", "input energies", "input means", "frequencies"}
 
 
-def test_what_judges_were_sure_of_is_tried_first_until_a_trial_comes_to_nothing() -> None:
+def test_what_judges_were_sure_of_is_tried_first_and_what_its_view_shows_by_now_last() -> None:
     at = seen("classes", 2, clients=60)
     kept = Candidate(View(), 1.5, np.eye(at.prints.directions.shape[1])[:2])
     pool = pooled_from(at, SETTINGS, Pooling().rested(kept))
     found = pool.look(at.blocks, SETTINGS, stream(0, "cluster"))
+    without = replace(pool, kept=None).look(at.blocks, SETTINGS, stream(0, "cluster"))
 
     assert found[0] is kept
-    assert len(found) == 1 + len(replace(pool, kept=None).look(at.blocks, SETTINGS, stream(0, "cluster")))
+    assert without[0].view.name == found[-1].view.name == "plain"
+    assert sorted(one.view.name for one in found[1:]) == sorted(one.view.name for one in without)
     assert pool.failed(9, (), False, SETTINGS).kept is None
+
+
+@pytest.mark.parametrize(("everybody", "clusters"), [(True, 2), (False, 5)])
+def test_what_was_kept_is_no_candidate_where_everybody_judges_or_there_may_be_fewer_clusters(
+    everybody: bool, clusters: int
+) -> None:
+    at = seen("classes", 2, clients=60)
+    kept = Candidate(View(), 1.5, np.eye(at.prints.directions.shape[1])[:clusters])
+    pool = replace(pooled_from(at, SETTINGS, Pooling().rested(kept)), everybody=everybody)
+
+    assert kept not in pool.look(at.blocks, SETTINGS, stream(0, "cluster"))

@@ -456,7 +456,7 @@ def test_as_many_candidates_are_on_trial_as_there_is_room_for_and_the_best_ones_
     found = (candidate(0, 3, 2.0), candidate(1, 3, 1.5), replace(candidate(0, 2, 1.4), view=View("input energies")))
     trial = OnTrial.begin(pool_of(), found, server_at(3.0), FINGERPRINT.blocks, 5)
 
-    assert [shadow.view.name for shadow in trial.shadows] == ["plain", "input energies"]
+    assert [shadow.candidate for shadow in trial.shadows] == [found[0], found[2]]
     assert trial.others  # the second shows groups, too, and has to wait
 
 

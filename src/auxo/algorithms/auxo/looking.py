@@ -43,6 +43,7 @@ def look(
     prints: Prints,
     blocks: IntArray | None,
     most: int,
+    room: int,
     first_half: BoolArray,
     rng: np.random.Generator,
 ) -> tuple[Candidate, ...]:
@@ -55,6 +56,7 @@ def look(
         prints: pooled fingerprints, each round's without what its updates had in common.
         blocks: (width,) of the fingerprints.
         most: clusters that are looked for; half as many where none stand out.
+        room: for so many clusters on trial at once.
         first_half: (updates,) of which half of the clients each is.
         rng: for K-means.
     """
@@ -73,15 +75,15 @@ def look(
         elif found.shown < STANDS_OUT:  # any number is as good as another, and few leave room for another view
             number = min(number, max(2, most // 2))
         candidates.append(Candidate(view, found.shown, _centres(points, along, number, rng)))
-    return in_order(candidates, most)
+    return in_order(candidates, room)
 
 
-def leaves_room(candidate: Candidate, most: int) -> bool:
-    """Return whether another view fits beside it, where ``most`` clusters can be on trial at once."""
-    return candidate.clusters <= max(2, most // 2)
+def leaves_room(candidate: Candidate, room: int) -> bool:
+    """Return whether another like it fits beside it, where there is room for so many clusters on trial at once."""
+    return candidate.clusters <= max(2, room // 2)
 
 
-def in_order(candidates: Sequence[Candidate], most: int) -> tuple[Candidate, ...]:
+def in_order(candidates: Sequence[Candidate], room: int) -> tuple[Candidate, ...]:
     """Return those first that show most; of those that show about as much, in the order of their views.
 
     Of the latter those come first that leave room for others, if anybody can tell: what clusters are worth is not for
@@ -91,7 +93,7 @@ def in_order(candidates: Sequence[Candidate], most: int) -> tuple[Candidate, ...
     while left:
         shown = max(one.shown for one in left)
         about = [one for one in left if one.shown == shown or one.shown * STANDS_OUT >= shown]
-        first = next((one for one in about if shown == np.inf or leaves_room(one, most)), about[0])
+        first = next((one for one in about if shown == np.inf or leaves_room(one, room)), about[0])
         left.remove(first)
         ordered.append(first)
     return tuple(ordered)

@@ -125,9 +125,15 @@ class Pooling:
             most = int(np.clip(np.mean(sizes) // _PARTICIPANTS_A_BRANCH, 2, most))
         elif told_by(first_half) < most:  # rather fewer clusters than none that can be told, but not much fewer
             most = max(told_by(first_half), most // 2, 2)
-        found = look(prints, blocks, most, first_half, rng)
-        fresh = tuple(one for one in found if one.view.name not in self.tried)
-        return fresh or found if self.kept is None else (self.kept, *(fresh or found))
+        # Where everybody judges the first candidate is on trial alone, and who comes first need leave no room.
+        room = 2 * settings.clusters if self.everybody else settings.clusters
+        found = look(prints, blocks, most, room, first_half, rng)
+        found = tuple(one for one in found if one.view.name not in self.tried) or found
+        kept = self.kept
+        if kept is None or self.everybody or kept.clusters > most:
+            return found
+        # What its own view shows by now comes last: others have had no trial beside it.
+        return (kept, *sorted(found, key=lambda one: one.view.name == kept.view.name))
 
     def failed(self, number: int, views: tuple[ViewName, ...], others: bool, settings: ClusteringSettings) -> "Pooling":
         """Return it after a look, or a trial in some views, that came to nothing in the round of this number.

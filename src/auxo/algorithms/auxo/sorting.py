@@ -27,7 +27,7 @@ class Sorting:
     cohort: CohortId  # that was parted
     view: View
     centres: FloatArray  # (clusters, axes)
-    common: Prints  # what the participants shared from whose updates the clusters come
+    common: Prints  # what participants shared in the round in which they were parted
     blocks: IntArray  # (width,) of the fingerprints
     first: int  # label of the first cluster: the tree has the child that each label leads to
     speaks: BoolArray  # (clusters,) its branch became a child; the label of another leads where its judges would go

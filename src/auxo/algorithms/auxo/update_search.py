@@ -136,7 +136,7 @@ class UpdateSearch:
         is_over = candidate is None and after.is_over(asked)
         here = ~gathered.late & (gathered.model == 0)
         goes_on = after.seen_from(prints.take(here))
-        memory: Pooling | OnTrial = goes_on if candidate is None else after.parted(closing.cohort, candidate)
+        memory: Pooling | OnTrial = goes_on if candidate is None else goes_on.parted(closing.cohort, candidate)
         if is_over:
             again = after.is_promising(asked)
             views = () if again else tuple(shadow.view.name for shadow in after.shadows)
