@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
+import ray
 
 from auxo.core.rng import stream
 from auxo.engines.in_process import InProcess
@@ -29,6 +30,19 @@ DATA = synthetic_population(
 )
 HERE = InProcess(TRAINER, DATA, LocalTraining(), seed=3)
 ROUND = round_of(stream(0, "weights").standard_normal(TRAINER.n_params).astype(np.float32), [Job(1, 0)] * 60)
+
+
+@pytest.mark.parametrize("error", [Exception, OSError, RuntimeError])
+def test_whatever_ray_raises_as_it_starts_is_an_error_that_says_what_to_do(
+    error: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise error("The current node timed out during startup.")
+
+    monkeypatch.setattr(ray, "init", fails)
+    said = r"Ray could not be started on this machine: The current node timed out during startup; make room in /dev/shm"
+    with pytest.raises(ClusterError, match=said), connect(None, 1):
+        pass
 
 
 @pytest.fixture

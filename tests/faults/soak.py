@@ -37,9 +37,9 @@ from tests.faults.service_soak import soak_service  # noqa: E402
 EVERY_S = (5.0, 20.0)
 STOPPED = 0.2  # of those that are not drivers
 LONG_ROUNDS = 1000  # of a run that takes some minutes
-# Ray ends the process that registers with its raylet, without an error that could be seen to, when that is killed in
-# the same moment: the driver is lost, and the run goes on by resuming it.
-ENDED_BY_RAY = "Failed to register worker to Raylet"
+# Where a raylet is killed as a run registers with it, Ray ends the driver without an error that could be seen to; where
+# it is killed as a run waits for it to start, the run ends with one. It goes on by resuming it.
+ENDED_BY_RAY = ("Failed to register worker to Raylet", "Ray could not be started on this machine")
 
 
 @dataclass
@@ -84,8 +84,8 @@ class Soak:
                 code = self._disturb(run)
                 if code not in {0, -signal.SIGKILL}:
                     said = run.process.communicate()[1]
-                    assert ENDED_BY_RAY in said, said
-                    self.killed["driver ended by Ray"] += 1
+                    assert any(words in said for words in ENDED_BY_RAY), said
+                    self.killed["driver ended by the loss of a raylet that started"] += 1
 
     def _disturb(self, run: LiveRun) -> int:
         """Kill one process of a run after another, until the run ends; return its exit code."""

@@ -313,7 +313,7 @@ def _replaced(module: ModuleType, name: str, value: object) -> Iterator[None]:
 def _explained(what: str, advice: str) -> Iterator[None]:
     try:
         yield
-    except (OSError, RuntimeError, ValueError, AssertionError, ray_errors.RayError) as error:
+    except Exception as error:  # Ray raises bare ones, too, as when its raylet is lost as it starts
         raise ClusterError(f"{what}: {words_of(error)}; {advice}") from error
 
 
