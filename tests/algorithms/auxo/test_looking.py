@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import adjusted_rand_score, homogeneity_score
 
-from auxo.algorithms.auxo.looking import Candidate, in_order, look
+from auxo.algorithms.auxo.looking import Candidate, best_first, look
 from auxo.algorithms.auxo.number_of_clusters import STANDS_OUT
 from auxo.algorithms.auxo.views import Prints, View, ViewName
 from auxo.core.rng import stream
@@ -144,4 +144,4 @@ def test_candidates_come_by_what_they_show_and_if_that_is_about_as_much_leave_ro
         for name, much, number in zip(names, shown, clusters, strict=True)
     ]
 
-    assert in_order(views, 8) == (views[first], views[1 - first])
+    assert best_first(views, 8) == (views[first], views[1 - first])

@@ -75,7 +75,7 @@ def look(
         elif found.shown < STANDS_OUT:  # any number is as good as another, and few leave room for another view
             number = min(number, max(2, most // 2))
         candidates.append(Candidate(view, found.shown, _centres(points, along, number, rng)))
-    return in_order(candidates, room)
+    return best_first(candidates, room)
 
 
 def leaves_room(candidate: Candidate, room: int) -> bool:
@@ -83,7 +83,7 @@ def leaves_room(candidate: Candidate, room: int) -> bool:
     return candidate.clusters <= max(2, room // 2)
 
 
-def in_order(candidates: Sequence[Candidate], room: int) -> tuple[Candidate, ...]:
+def best_first(candidates: Sequence[Candidate], room: int) -> tuple[Candidate, ...]:
     """Return those first that show most; of those that show about as much, in the order of their views.
 
     Of the latter those come first that leave room for others, if anybody can tell: what clusters are worth is not for
