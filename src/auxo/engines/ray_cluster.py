@@ -202,7 +202,7 @@ class RayCluster:
         starting = [crew.when_back(number) for number in range(workers)]
         # Others may be using the cluster: those that wait for a CPU join in later.
         patience_s = START_S if free else _BUSY_S
-        ready, others = ray.wait(starting, num_returns=min(workers, max(free, 1)), timeout=patience_s)
+        ready, others = _wait_for(starting, min(workers, max(free, 1)), patience_s)
         if not ready:
             raise ClusterError(
                 f"none of {workers} Ray workers has started within {patience_s:.0f} s: each needs a CPU, and of the "
@@ -248,3 +248,18 @@ def _for_training(data: FederatedData) -> FederatedData:
 
 def _data_bytes(data: FederatedData) -> int:
     return sum(column.nbytes for column in (data.x, data.train.x_rows, data.train.y, data.train.offsets))
+
+
+def _wait_for(starting: list[Any], number: int, patience_s: float) -> tuple[list[Any], list[Any]]:
+    """Return which actors have started and which not, once there are so many, or there is no more patience.
+
+    Raises:
+        ClusterError: Ray itself is lost meanwhile: what is waited for would never come.
+    """
+    deadline = time.monotonic() + patience_s
+    while True:
+        ready, others = ray.wait(starting, num_returns=number, timeout=LOOK_S)
+        if len(ready) >= number or time.monotonic() > deadline:
+            return ready, others
+        if (lost := lost_part()) is not None:
+            raise ClusterError(f"its {lost} was lost while its workers started; start the run again, or go on with it")

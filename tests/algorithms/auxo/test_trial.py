@@ -492,6 +492,21 @@ def test_who_is_near_to_which_cluster_is_seen_without_what_the_last_rounds_updat
         assert after.seen_from(updates.take(np.arange(few))) is after
 
 
+@pytest.mark.parametrize(("shown", "first"), [((0.0, 0.0), 0), ((0.0, 2.0), 1), ((2.0, 2.0), 0)])
+def test_labels_are_of_the_candidate_that_is_waited_for(shown: tuple[float, float], first: int) -> None:
+    trial = side_by_side((0.5, 0.4))  # by the first of which judges gain more
+    shadows = tuple(replace(one, shown=much) for one, much in zip(trial.shadows, shown, strict=True))
+    axes, nothing = np.vstack([one.centres for one in trial.shadows]), np.zeros((4, 0))
+    updates = Prints(axes, nothing, nothing)
+    trial = replace(trial, shadows=shadows, common=Prints(np.zeros((1, N_PARAMS)), nothing[:1], nothing[:1]))
+    returned = [Returned(row, Answer(np.eye(N_PARAMS, dtype=np.float32)[row], 5)) for row in range(4)]
+    gathered = gather(iter(returned), FINGERPRINT, AdmitAll(), [FedAvg().accumulate(server_at(0.0))])
+    labels = trial.labels(gathered, updates, 4).argmax(axis=1)
+
+    assert {int(one) // 2 for one in labels[2 * first : 2 * first + 2]} == {first}
+    assert labels[2 * first : 2 * first + 2].tolist() == [2 * first, 2 * first + 1]
+
+
 def test_models_that_have_moved_go_to_the_candidate_whose_they_are() -> None:
     trial = trial_of(2, branches=(2, 3))
     moved = tuple(server_at(10.0 + place) for place in range(5))

@@ -189,10 +189,11 @@ class OnTrial:
     def labels(self, gathered: Gathered, prints: Prints, clusters: int) -> FloatArray:
         """Return (answers, clusters) 1 for the branch that somebody belongs to, else 0.
 
-        That is the first candidate's that its update is nearest to; and where everybody judges, the leading one's with
-        the least loss on what it trains on. NaN for those of whom neither is known.
+        That is the one that its update is nearest to, of the candidate that is waited for (see `verdict`); and where
+        everybody judges, the leading one's with the least loss on what it trains on. NaN for those of whom neither is
+        known.
         """
-        candidate = self.evidence.leading if self.evidence.everybody else 0
+        candidate = next(iter(self._standing_out), self.evidence.leading)
         branches = self.evidence.candidates[candidate]
         branch = np.where(gathered.model == OWN, self.nearest(prints)[:, candidate], -1)
         told = gathered.judged.other_loss
@@ -287,10 +288,8 @@ class OnTrial:
             return None, None
         alpha = self._alpha(settings)
         candidates, is_early = self.evidence.by_gain, self.rounds < settings.most_rounds
-        # Where everybody judges, only the leading candidate's branches are trained as they should be.
-        standing_out = tuple(one for one in candidates if not self.evidence.everybody and self.shadows[one].stands_out)
-        if standing_out and (is_early or self.others):
-            candidates = standing_out
+        if self._standing_out and (is_early or self.others):
+            candidates = self._standing_out
         if is_early:
             candidates = candidates[:1]
         for candidate in candidates:
@@ -299,6 +298,16 @@ class OnTrial:
                 if made is not None:
                     return candidate, made
         return None, None
+
+    @property
+    def _standing_out(self) -> tuple[int, ...]:
+        """Return the candidates that stand out, those first by which judges gain most; none where everybody judges.
+
+        There only the leading candidate's branches are trained as they should be.
+        """
+        if self.evidence.everybody:
+            return ()
+        return tuple(one for one in self.evidence.by_gain if self.shadows[one].stands_out)
 
     def parted(self, cohort: CohortId, candidate: int) -> Pooling:
         """Return what children go on from whose partition was made of a candidate."""
