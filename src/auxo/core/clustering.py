@@ -10,6 +10,7 @@ from auxo.core.types import BoolArray, FloatArray, IntArray
 
 _NEGLIGIBLE = 1e-12  # squared length below which a centre has no direction
 _ROUNDING = 1e-12  # length of a block below which it is what rounding has left of directions that are the same
+_ROWS_AT_ONCE = 64  # our choice: what they come to on the way stays in the cache
 
 
 @dataclass(frozen=True)
@@ -91,10 +92,14 @@ def _scaled(rows: FloatArray, blocks: IntArray | None) -> FloatArray:
     if blocks is None or not (blocks != blocks[0]).any():
         return unit_rows(rows)
     order, starts, place = _layout(blocks.tobytes(), blocks.dtype.str)
-    squares = rows**2 if order is None else (rows**2)[:, order]
-    lengths = np.sqrt(np.add.reduceat(squares, starts, axis=1))
-    scales = np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > _ROUNDING)
-    return unit_rows(rows * scales[:, place])
+    scaled = np.empty(rows.shape)
+    for first in range(0, len(rows), _ROWS_AT_ONCE):
+        some = rows[first : first + _ROWS_AT_ONCE]
+        squares = some**2 if order is None else (some**2).take(order, axis=1)
+        lengths = np.sqrt(np.add.reduceat(squares, starts, axis=1))
+        scales = np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > _ROUNDING)
+        scaled[first : first + _ROWS_AT_ONCE] = unit_rows(some * scales.take(place, axis=1))
+    return scaled
 
 
 @lru_cache(maxsize=8)

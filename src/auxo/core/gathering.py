@@ -16,6 +16,7 @@ from auxo.core.validation import Reason, check_update
 from auxo.core.words import SaidWords
 
 _NOTHING = np.zeros(0, dtype=np.float32)  # in place of an update, which is not kept
+_TOLD_NOTHING = np.zeros(0)  # in place of what layers tell, which nobody wants to know
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,16 @@ class KeepsUpdates(Protocol):
         ...
 
 
+@runtime_checkable
+class ReadsDirections(Protocol):
+    """An admission of a round that may want to know of updates which way they go, and nothing of single layers."""
+
+    @property
+    def reads_layers(self) -> bool:
+        """Return whether it does want to know what layers tell: the most of what it takes to examine small updates."""
+        ...
+
+
 @dataclass(frozen=True)
 class AdmitAll:
     """Every valid update that is in time is aggregated."""
@@ -90,6 +101,18 @@ class AdmitNone:
     def place(self, row: int, examined: Examined, model: int) -> int | None:
         """Return that none is moved."""
         return None
+
+
+@dataclass(frozen=True)
+class ByDirections:
+    """What another decides, in a round that wants to know nothing of single layers."""
+
+    decides: Admission
+    reads_layers: bool = False  # see `ReadsDirections`
+
+    def place(self, row: int, examined: Examined, model: int) -> "int | tuple[int, ...] | Belongs | None":
+        """Return what it decides."""
+        return self.decides.place(row, examined, model)
 
 
 @dataclass(frozen=True)
@@ -184,7 +207,7 @@ class Gathered:
         return dispersion(self.directions)
 
 
-def examine(answer: Answer, fingerprint: Fingerprint) -> Examined | Reason:
+def examine(answer: Answer, fingerprint: Fingerprint, *, reads_layers: bool = True) -> Examined | Reason:
     """Return an answer with all that a round wants to know about its update, or the reason why it is refused."""
     checked = check_update(answer.update, answer.examples, fingerprint.n_params)
     if not isinstance(checked, tuple):
@@ -192,13 +215,8 @@ def examine(answer: Answer, fingerprint: Fingerprint) -> Examined | Reason:
     values, count = checked
     if values is not answer.update or count is not answer.examples:
         answer = replace(answer, update=values, examples=count)
-    return Examined(
-        answer,
-        fingerprint.of(values),
-        relative_length(values, count),
-        fingerprint.outputs(values),
-        fingerprint.inputs(values),
-    )
+    told = (fingerprint.outputs(values), fingerprint.inputs(values)) if reads_layers else ()
+    return Examined(answer, fingerprint.of(values), relative_length(values, count), *told)
 
 
 def gather(  # noqa: PLR0913, PLR0915, PLR0917 - a stream, where it goes, and what bounds it
@@ -221,6 +239,7 @@ def gather(  # noqa: PLR0913, PLR0915, PLR0917 - a stream, where it goes, and wh
     late: list[bool] = []
     answers: list[Answer] = []  # without their updates
     kept: list[Float32Array] | None = [] if isinstance(admission, KeepsUpdates) and admission.keeps_updates else None
+    reads_layers = not isinstance(admission, ReadsDirections) or admission.reads_layers
     directions: list[FloatArray] = []
     outputs: list[FloatArray] = []
     inputs: list[FloatArray] = []
@@ -240,7 +259,9 @@ def gather(  # noqa: PLR0913, PLR0915, PLR0917 - a stream, where it goes, and wh
 
     usual_only = UsualOnly(usual, move, most)
     for one in returned:
-        examined = examine(one.answer, fingerprint) if isinstance(one.answer, Answer) else one.answer
+        examined = one.answer
+        if isinstance(examined, Answer):
+            examined = examine(examined, fingerprint, reads_layers=reads_layers)
         if not isinstance(examined, Examined):
             rejected.append((one.row, examined))
             continue
@@ -252,8 +273,8 @@ def gather(  # noqa: PLR0913, PLR0915, PLR0917 - a stream, where it goes, and wh
         if kept is not None:
             kept.append(answer.update.copy())
         directions.append(examined.direction)
-        outputs.append(examined.outputs)
-        inputs.append(examined.inputs)
+        outputs.append(examined.outputs if reads_layers else _TOLD_NOTHING)
+        inputs.append(examined.inputs if reads_layers else _TOLD_NOTHING)
         length = examined.length * float(np.sqrt(answer.examples))
         if length > usual_only.longest:  # or the lengths of all others would seem nothing beside it
             examined = replace(examined, length=examined.length * usual_only.longest / length)

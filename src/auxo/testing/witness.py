@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from auxo.core.cohort_algorithm import CohortAlgorithm, Wants
 from auxo.core.cohort_state import CohortState
-from auxo.core.gathering import KeepsUpdates
+from auxo.core.gathering import KeepsUpdates, ReadsDirections
 
 Watch = Callable[..., AbstractContextManager[None]]
 """Watches over the arguments of a function while it runs: returns what the function runs in."""
@@ -74,3 +74,8 @@ class _Witness:
     def keeps_updates(self) -> bool:
         """Return whether an admission does."""
         return isinstance(self.inner, KeepsUpdates) and self.inner.keeps_updates
+
+    @property
+    def reads_layers(self) -> bool:
+        """Return whether an admission does."""
+        return not isinstance(self.inner, ReadsDirections) or self.inner.reads_layers

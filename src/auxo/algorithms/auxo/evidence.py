@@ -357,13 +357,19 @@ class Evidence:
         return kept
 
     def can_do_with(self, candidate: int, kept: IntArray) -> bool:
-        """Return whether each branch that is not kept is known to bring less than half of its share of the gain."""
+        """Return whether each branch that is not kept is known to bring less than half of what its share is due.
+
+        That is its part of the gain by how many choose it: of an equal part a minority would always bring too little.
+        """
         heard, models = self.recent, self.candidates[candidate]
         gains = heard.gains(self.usual, kept, self.single)
-        half_a_share = heard.gains(self.usual, models, self.single).mean() / (2 * (len(models) - 1))
-        for one in np.setdiff1d(models, [OWN, *kept]).tolist():
+        half = heard.gains(self.usual, models, self.single).mean() / 2
+        shares = how_many_choose(choices(heard.other_losses, models), models) / len(heard.seals)
+        for one, share in zip(models.tolist(), shares.tolist(), strict=True):
+            if one == OWN or one in kept or share == 0:
+                continue
             more = heard.gains(self.usual, np.sort(np.append(kept, one)), self.single) - gains
-            if more.mean() + more.std() / np.sqrt(len(more)) >= half_a_share:
+            if more.mean() + more.std() / np.sqrt(len(more)) >= half * share:
                 return False
         return True
 

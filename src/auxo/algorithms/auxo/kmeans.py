@@ -58,7 +58,7 @@ def divided(points: FloatArray, most: int) -> Iterator[FloatArray]:
 def squared_distances(points: FloatArray, centres: FloatArray) -> FloatArray:
     """Return (points, centres) squared distances."""
     within = (points**2).sum(axis=1)[:, None] + (centres**2).sum(axis=1)[None, :]
-    return np.asarray(np.maximum(within - 2 * points @ centres.T, 0.0))
+    return np.asarray(np.maximum(within + points @ (-2 * centres.T), 0.0))
 
 
 def _spread_out(points: FloatArray, number: int, rng: np.random.Generator) -> FloatArray:
@@ -88,7 +88,7 @@ def _settled(points: FloatArray, centres: FloatArray, steps: int) -> FloatArray:
 
 def _members(points: FloatArray, centres: FloatArray) -> FloatArray:
     """Return (centres, points) 1 for the nearest centre of each point, else 0."""
-    nearest = ((centres**2).sum(axis=1)[None, :] - 2 * points @ centres.T).argmin(axis=1)
+    nearest = ((centres**2).sum(axis=1)[None, :] + points @ (-2 * centres.T)).argmin(axis=1)
     belongs = np.zeros((len(centres), len(points)))
     belongs[nearest, np.arange(len(points))] = 1
     return belongs

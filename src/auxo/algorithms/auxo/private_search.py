@@ -15,7 +15,7 @@ from auxo.core.aggregators import Aggregator
 from auxo.core.claims import claims_of
 from auxo.core.cohort_algorithm import Affinities, Closing, Opening, Outcome, Plan, RoundNotes, stepped
 from auxo.core.cohort_state import CohortState
-from auxo.core.gathering import Admission, Gathered
+from auxo.core.gathering import Admission, ByDirections, Gathered
 from auxo.core.lost_clients import of_own_model
 from auxo.core.own_state import OwnState, own
 from auxo.core.partition import Keep
@@ -50,7 +50,7 @@ class PrivateSearch:
         phase = closing.states[0].memory
         if isinstance(phase, PrivateTrial):
             gated = IntoBranches.of(phase, closing, gated)
-        return of_own_model(closing, gated, crediting=True)
+        return ByDirections(of_own_model(closing, gated, crediting=True))
 
     def places(self, closing: Closing, gathered: Gathered) -> IntArray | None:
         """Return nothing: updates do not tell places."""

@@ -14,7 +14,7 @@ from auxo.core.aggregators import Aggregator
 from auxo.core.claims import claims_of, round_rewards
 from auxo.core.cohort_algorithm import Affinities, Closing, Opening, Outcome, Plan, RoundNotes, stepped
 from auxo.core.cohort_state import CohortState
-from auxo.core.gathering import Admission, Gathered
+from auxo.core.gathering import Admission, ByDirections, Gathered
 from auxo.core.lost_clients import of_own_model
 from auxo.core.own_state import OwnState, own
 from auxo.core.partition import Keep
@@ -52,8 +52,10 @@ class UpdateSearch:
         if isinstance(phase, OnTrial) and closing.unproved is not None:
             return IntoShadows(phase, len(closing.models), of_own_model(closing, gated, crediting=True), strangers=True)
         if isinstance(phase, OnTrial):
-            gated = IntoShadows(phase, len(closing.models), gated)
-        return of_own_model(closing, gated, crediting=True)
+            return of_own_model(closing, IntoShadows(phase, len(closing.models), gated), crediting=True)
+        decides, pooling = of_own_model(closing, gated, crediting=True), own(Pooling, phase)
+        reads = pooling.sorting is not None or pooling.pools(closing.states[0].round + 1)
+        return decides if reads else ByDirections(decides)
 
     def places(self, closing: Closing, gathered: Gathered) -> IntArray | None:
         """Return the place that each answer's update names, see `Sorting`; None: updates do not tell places here."""
