@@ -9,7 +9,18 @@ from hypothesis import strategies as st
 from auxo.core.aggregators import FedAvg
 from auxo.core.asking import Answer
 from auxo.core.fingerprint import Fingerprint
-from auxo.core.gathering import AdmitAll, Belongs, Examined, Gathered, Returned, dispersion, examine, gather
+from auxo.core.gathering import (
+    Admission,
+    AdmitAll,
+    Belongs,
+    ByDirections,
+    Examined,
+    Gathered,
+    Returned,
+    dispersion,
+    examine,
+    gather,
+)
 from auxo.core.layers import Layer
 from tests.core.made_updates import FINGERPRINT, N_PARAMS, alike, answers, gathered, movement_of, saying
 
@@ -235,6 +246,26 @@ def test_energies_of_inputs_go_with_their_participants() -> None:
     np.testing.assert_array_equal(result.take(kept).inputs, result.inputs[kept])
     assert gathered([]).inputs.shape == (0, 0)
     assert gathered(answers(alike(3))).inputs.shape == (3, 0)
+
+
+def test_layers_are_read_only_where_the_admission_wants_to_know() -> None:
+    fingerprint = Fingerprint(6, layers=(Layer((2, 2)), Layer((2,))))
+    update = np.arange(1, 7, dtype=np.float32)
+    start = FedAvg().initial(np.zeros(6, dtype=np.float32))
+
+    def read(admission: Admission, answer: Answer | Examined) -> Gathered:
+        return gather(iter([Returned(0, answer)]), fingerprint, admission, [FedAvg().accumulate(start)])
+
+    whole, brief = (read(admission, Answer(update, 5)) for admission in (AdmitAll(), ByDirections(AdmitAll())))
+    examined = examine(Answer(update, 5), fingerprint)
+    assert isinstance(examined, Examined)
+    from_a_worker = read(ByDirections(AdmitAll()), examined)  # which reads all there is
+
+    assert (whole.inputs.shape, whole.outputs.shape) == ((1, 4), (1, 2))
+    for one in (brief, from_a_worker):
+        assert (one.inputs.shape, one.outputs.shape) == ((1, 0), (1, 0))
+        assert np.array_equal(one.directions, whole.directions)
+        assert one.used == 1
 
 
 def test_updates_are_kept_only_where_the_admission_keeps_them() -> None:

@@ -27,7 +27,7 @@ from auxo.core.cohort_algorithm import (
 )
 from auxo.core.cohort_state import CohortState
 from auxo.core.cohort_tree import CohortTree
-from auxo.core.gathering import AdmitAll, Gathered, Returned, gather
+from auxo.core.gathering import AdmitAll, ByDirections, Gathered, Returned, gather
 from auxo.core.matching import ByRequest, CheckIns
 from auxo.core.own_state import own
 from auxo.core.partition import Keep, Outlook, Partition
@@ -248,6 +248,16 @@ def test_everybody_is_admitted_where_nobody_is_to_be_compared(outlook: Outlook, 
 
     assert isinstance(auxo.admission(now), AdmitAll)
     assert (result.used, result.misfits) == (7, 0)
+
+
+@pytest.mark.parametrize(("rests_until", "reads_layers"), [(10, False), (0, True)])
+def test_a_cohort_that_rests_reads_no_layers(rests_until: int, reads_layers: bool) -> None:
+    now = closing(claims(7, known=6))
+    state = replace(now.states[0], memory=Pooling(rests_until=rests_until))
+
+    admission = AUXO.admission(replace(now, states=(state,)))
+
+    assert isinstance(admission, ByDirections) is not reads_layers
 
 
 def test_among_several_cohorts_newcomers_are_compared_with_the_members() -> None:

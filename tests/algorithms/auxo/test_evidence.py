@@ -449,6 +449,18 @@ def test_a_branch_that_brings_its_share_cannot_be_done_without_however_many_say_
     assert not heard(said_of(losses)).can_do_with(0, np.array([1, 2]))
 
 
+def test_a_minoritys_branch_is_measured_by_the_minority_and_not_by_an_equal_share() -> None:
+    losses = np.ones((3000, 4))
+    group = np.searchsorted([1700, 2850], np.arange(3000), side="right")  # 57, 38 and 5 %
+    losses[np.arange(3000), 1 + group] = 0.7
+    losses[group == 2, 2] = 0.9  # a third of the gain is left to who has to make do with another's model
+
+    evidence = heard(said_of(losses))
+
+    assert not evidence.can_do_with(0, np.array([1, 2]))
+    assert heard(said_of(losses[group < 2])).can_do_with(0, np.array([1, 2]))  # what nobody chooses brings nothing
+
+
 def test_a_model_that_a_minority_needs_is_kept() -> None:
     losses = two_groups(100, 0.4, models=4)
     losses[::12] = 1.0
