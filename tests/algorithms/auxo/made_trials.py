@@ -86,7 +86,7 @@ def settled(evidence: Evidence, steepness: float = 0.0) -> Evidence:
     """Return it where the own model's loss has fallen with this power of the rounds, all of which were heard."""
     rounds = np.arange(16.0)
     usual = (1 + rounds) ** -steepness
-    return replace(evidence, course=np.stack([rounds, usual, 0.001 * usual], axis=1))
+    return replace(evidence, course=np.stack([rounds, usual, 0.001 * usual, np.full(16, 60.0)], axis=1))
 
 
 def server_at(value: float) -> ServerState:

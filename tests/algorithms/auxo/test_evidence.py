@@ -677,6 +677,21 @@ def test_until_two_rounds_are_heard_losses_are_taken_to_fall_as_they_did_before(
     assert evidence.after(said_of(two_groups(60, 0.1)), is_look=True).steepness == pytest.approx(steep)
 
 
+def test_a_round_that_a_single_judge_was_heard_in_tells_no_more_than_one_judge_can() -> None:
+    rng = stream(0, "course")
+
+    def after(alone: float) -> float:
+        evidence = replace(begun(3), begun=55, steep=0.1)
+        for number in range(2, 14):
+            losses = two_groups(5, 0.1) * rng.lognormal(0, 0.05, (5, 1))
+            said = said_of(losses[:1] * alone if number == 6 else losses, first=60 * number, round_=number)
+            evidence = evidence.after(said, is_look=True)
+        return evidence.steepness
+
+    assert after(alone=1.0) == pytest.approx(0.1, abs=0.4)
+    assert after(alone=4.0) == pytest.approx(0.1, abs=0.6)
+
+
 def test_a_loss_that_grows_is_not_steep() -> None:
     evidence = begun(3)
     for number in range(2, 8):

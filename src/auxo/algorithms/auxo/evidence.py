@@ -161,7 +161,7 @@ class Evidence:
     liars: float = 0.0  # share of judges whose word is not believed: who gain most, and who lose most, see `believed`
     steep: float = STEEP  # what is known of the steepness beforehand
     begun: int = 0  # steps that the own model had made when the trial began
-    course: FloatArray = field(default_factory=lambda: np.zeros((0, 3)))  # (rounds, 3) see `_usual_of`
+    course: FloatArray = field(default_factory=lambda: np.zeros((0, 4)))  # (rounds, 4) see `_usual_of`
 
     @staticmethod
     def begin(
@@ -318,11 +318,14 @@ class Evidence:
         That is minus the slope of its logarithm over that of the rounds. It is taken to be about what it was in the
         trial before until enough is heard: late in training a trial's rounds are few beside those that lie behind it.
         """
-        round_of, usual, error = self.course[self.course[:, 1] > 0].T
-        x, y = np.log(self.begun + 1 + round_of), np.log(usual)
-        weights = (usual / np.maximum(error, _LEAST_ERROR * usual)) ** 2
-        if len(x) == 0:
+        told = self.course[self.course[:, 1] > 0]
+        round_of, usual, spread, judges = told.T
+        if not (judges > 1).any():
             return self.steep
+        # A few judges may differ by next to nothing in one round, and a single one does: rounds tell it together.
+        apart = _OF_MEDIAN * float(np.median((spread / usual)[judges > 1]))
+        weights = np.maximum(apart / np.sqrt(judges), _LEAST_ERROR) ** -2.0
+        x, y = np.log(self.begun + 1 + round_of), np.log(usual)
         from_mean = x - np.average(x, weights=weights)
         known, before = float((weights * from_mean**2).sum()), 1 / _STEEP_BY**2
         return max(0.0, (self.steep * before - float((weights * from_mean * y).sum())) / (known + before))
@@ -375,11 +378,10 @@ class Evidence:
 
 
 def _usual_of(said: Said) -> FloatArray:
-    """Return the trial's round, the median loss of the own model in it, and the standard error of that, in one row."""
+    """Return the trial's round, the median loss of the own model in it, how far judges are apart and how many, a row."""
     losses = said.losses[:, OWN]
     middle = np.median(losses)
-    spread = _MAD_TO_STD * np.median(np.abs(losses - middle))
-    return np.array([[said.rounds[0], middle, _OF_MEDIAN * spread / np.sqrt(len(losses))]])
+    return np.array([[said.rounds[0], middle, _MAD_TO_STD * np.median(np.abs(losses - middle)), len(losses)]])
 
 
 def _is_clear(values: FloatArray) -> bool:
