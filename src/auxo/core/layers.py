@@ -61,7 +61,13 @@ class Units:
         tensor = flat[self.first : self.first + self.layer.size]
         if self.layer.units_axis == 0:
             return tensor.reshape(self.count, self.inputs)
-        return np.moveaxis(tensor.reshape(self.layer.shape), self.layer.units_axis, 0).reshape(self.count, self.inputs)
+        return tensor.reshape(self.layer.shape).transpose(self._units_first).reshape(self.count, self.inputs)
+
+    @cached_property
+    def _units_first(self) -> tuple[int, ...]:
+        """Return the tensor's axes, that of the units first: this is asked for with every update."""
+        units = self.layer.units_axis
+        return (units, *(axis for axis in range(len(self.layer.shape)) if axis != units))
 
     def biases(self, flat: Float32Array) -> Float32Array | None:
         """Return the units' biases, a view of ``flat``; None where there are none."""
