@@ -692,6 +692,33 @@ def test_a_round_that_a_single_judge_was_heard_in_tells_no_more_than_one_judge_c
     assert after(alone=4.0) == pytest.approx(0.1, abs=0.6)
 
 
+def test_a_branchs_price_falls_with_the_samples_of_all_clients_and_not_with_how_many_of_them_judge() -> None:
+    said = said_of(two_groups(20, 0.1), samples=16)
+
+    def price(clients: float, said: Said = said) -> float:
+        return replace(heard(said), clients=clients).price
+
+    assert price(0) == 0  # nobody has counted
+    assert heard(said_of(np.zeros((0, 3)))).price == 0
+    assert price(40) == price(20) / 2
+    assert price(20, said_of(two_groups(10, 0.1), samples=16)) == price(20)
+    assert price(20, said_of(two_groups(20, 0.1), samples=40, both=True)) == price(20)  # half of 80, a fifth of 80
+    # Of losses in units that nobody tells it is a part all the same, neither nothing nor all there is.
+    assert price(20, said_of(1e9 * two_groups(20, 0.1), samples=16)) == price(20)
+    assert price(20, said_of(1e-9 * two_groups(20, 0.1), samples=16)) == 4 * price(20)
+
+
+@pytest.mark.parametrize(("clients", "kept"), [(20, 2), (40, 3)])
+def test_a_branch_that_does_not_bring_its_price_is_not_kept(clients: float, kept: int) -> None:
+    losses = np.ones((60, 4))
+    losses[np.arange(60), 1 + np.arange(60) % 3] = 0.9  # a third gains a tenth by each
+
+    evidence = replace(heard(said_of(losses, samples=10)), clients=clients)
+
+    assert (evidence.price > 0.1 / 3) is (kept == 2)
+    assert len(evidence.fewest(0)) == kept
+
+
 def test_a_loss_that_grows_is_not_steep() -> None:
     evidence = begun(3)
     for number in range(2, 8):

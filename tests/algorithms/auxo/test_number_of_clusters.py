@@ -55,15 +55,15 @@ def test_few_points_are_in_as_many_clusters_as_are_farthest_apart(groups: int, c
 
 @pytest.mark.parametrize("most", [2, 4, 7])
 @pytest.mark.parametrize("count", [20, 45, 90])
-def test_of_a_cloud_there_are_as_many_clusters_as_may_be(count: int, most: int) -> None:
+def test_of_a_cloud_no_number_of_clusters_is_clear(count: int, most: int) -> None:
     cloud = stream(count, "cloud").standard_normal((count, 40))
 
-    assert silhouettes(cloud, most, stream(0, "k")) == most
+    assert silhouettes(cloud, most, stream(0, "k")) is None
 
 
 @pytest.mark.parametrize("points", [np.eye(2)[[0, 0, 1, 1]], np.eye(3), np.arange(6.0).reshape(2, 3)])
-def test_of_points_too_few_or_too_much_alike_for_more_there_are_two_clusters(points: FloatArray) -> None:
-    assert silhouettes(points, 8, stream(0, "k")) == 2
+def test_of_points_too_few_or_too_much_alike_for_more_there_are_two_clusters_or_none(points: FloatArray) -> None:
+    assert silhouettes(points, 8, stream(0, "k")) in {2, None}
 
 
 def test_equal_points_are_one_though_rounding_has_moved_them_apart() -> None:

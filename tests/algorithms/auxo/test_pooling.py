@@ -254,3 +254,21 @@ def test_what_was_kept_is_no_candidate_where_everybody_judges_or_there_may_be_fe
     pool = replace(pooled_from(at, SETTINGS, Pooling().rested(kept)), everybody=everybody)
 
     assert kept not in pool.look(at.blocks, SETTINGS, stream(0, "cluster"))
+
+
+@pytest.mark.parametrize(("clients", "groups", "clusters"), [(10, 3, 3), (12, 4, 4), (12, 1, 3), (8, 2, 2), (5, 3, 2)])
+def test_where_everybody_judges_a_branch_has_three_participants_or_four_where_no_number_is_clear(
+    clients: int, groups: int, clusters: int
+) -> None:
+    rng = stream(clients, "few")
+    towards = np.eye(24)[np.arange(clients) % groups] if groups > 1 else np.zeros((clients, 24))
+    pool = Pooling(everybody=True)
+    for _ in range(3):
+        directions = 3 * towards + 0.2 * rng.standard_normal((clients, 24))
+        prints = Prints(directions, np.zeros((clients, 0)), np.zeros((clients, 0)))
+        pool = pool.after(prints, np.arange(clients), np.arange(clients), SETTINGS)
+    pool = replace(pool, clients=float(clients))
+
+    (found,) = pool.look(np.zeros(24, dtype=np.int64), SETTINGS, stream(0, "cluster"))
+
+    assert found.clusters == clusters

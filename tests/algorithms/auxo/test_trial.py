@@ -631,6 +631,18 @@ def test_what_is_but_a_few_rounds_ahead_while_losses_fall_fast_is_no_reason_to_p
     assert trial.is_promising(SETTINGS)
 
 
+@pytest.mark.parametrize(("clients", "parts"), [(8, False), (12, True), (2000, True)])
+def test_few_samples_are_parted_only_for_much(clients: float, parts: bool) -> None:
+    # Each has 200 samples, so that another model costs 8 of them 2.5 % of their loss, and 12 only 1.7; judges gain 2.2.
+    trial = verdict(two_groups(3000, 0.022), rounds=SETTINGS.most_rounds)
+    evidence = replace(settled(trial.evidence), clients=clients)
+
+    made = replace(trial, evidence=evidence).verdict(server_at(0.0), 9, SETTINGS)[1]
+
+    assert evidence.price == pytest.approx(40 / (200 * clients))
+    assert (made is not None) is parts
+
+
 def test_a_minority_costs_the_others_little_and_is_asked_for_less_while_losses_fall_fast() -> None:
     losses = np.tile([1.0, 1.2, 1.2], (3000, 1))
     losses[::20, 1] = 0  # one in twenty gains all there is, and nobody else anything

@@ -47,6 +47,9 @@ _MAD_TO_STD = 1.4826  # of what is normal
 _FAR_OFF = 3.0  # deviations of what judges gain, beyond which one is off; our choice
 _LEAST_SPREAD = 0.05  # of gains, in usual losses: where most gain nothing a little more is nothing unusual; our choice
 
+_TO_LEARN = 80.0  # numbers that a model has to learn, see `Evidence.price`; our choice
+_NATS = (0.25, 1.0)  # what usual losses are taken to be at least and at most, in units that nobody tells; our choice
+
 _ROUNDING = 1e-6  # part of a mean: what differs by less does not tell by how much it could
 
 COMPANY = 2
@@ -161,6 +164,7 @@ class Evidence:
     liars: float = 0.0  # share of judges whose word is not believed: who gain most, and who lose most, see `believed`
     steep: float = STEEP  # what is known of the steepness beforehand
     begun: int = 0  # steps that the own model had made when the trial began
+    clients: float = 0.0  # that the cohort is taken to have; 0: nobody has counted
     course: FloatArray = field(default_factory=lambda: np.zeros((0, 4)))  # (rounds, 4) see `_usual_of`
 
     @staticmethod
@@ -172,6 +176,7 @@ class Evidence:
         liars: float = 0.0,
         steep: float = STEEP,
         begun: int = 0,
+        clients: float = 0.0,
     ) -> "Evidence":
         """Return that of a trial of candidates with so many branches each."""
         ends = np.cumsum(branches)
@@ -179,9 +184,17 @@ class Evidence:
         models = 1 + int(ends[-1])
         room = (len(branches), models)
         log_stakes, widest = np.zeros((*room, len(BETS))), np.zeros(room)
-        nobody = Said.none(models)
         return Evidence(
-            nobody, places, everybody, log_stakes, widest, stake=stake, liars=liars, steep=steep, begun=begun
+            Said.none(models),
+            places,
+            everybody,
+            log_stakes,
+            widest,
+            stake=stake,
+            liars=liars,
+            steep=steep,
+            begun=begun,
+            clients=clients,
         )
 
     def after(self, more: Said, *, is_look: bool) -> "Evidence":
@@ -330,6 +343,21 @@ class Evidence:
         known, before = float((weights * from_mean**2).sum()), 1 / _STEEP_BY**2
         return max(0.0, (self.steep * before - float((weights * from_mean * y).sum())) / (known + before))
 
+    @property
+    def price(self) -> float:
+        """Return what each branch beyond the first has to bring, in parts of the usual loss, by how few samples are.
+
+        A model errs by as many nats as it has numbers to learn, over twice the samples that it learns them from
+        (Akaike). So models that have parts of all samples err, weighted by these, as many times as much as there are
+        models. That does not show yet in what new branches lose, for they have hardly moved.
+        """
+        heard = self.recent
+        if len(heard.seals) == 0 or not self.clients or self.usual <= 0:
+            return 0.0
+        # Judged is by a half of a client's samples where halves may change places, else by a fifth.
+        samples = self.clients * float((heard.samples * np.where(heard.both, 2, FIFTHS)).mean())
+        return _TO_LEARN / 2 / (samples * float(np.clip(self.usual, *_NATS)))
+
     def is_hopeless(self, needed: float) -> bool:
         """Return whether judges gain less than is needed by every candidate, even with a deviation more."""
         gains = np.stack([self.gains_of(self.recent, models) for models in self.candidates])
@@ -341,8 +369,8 @@ class Evidence:
     def fewest(self, candidate: int, spare: float = 0.05) -> IntArray:
         """Return the fewest of a candidate's models that serve judges as well as all of them, two at least.
 
-        One after another goes whom they do not miss: beyond a deviation, or by more than ``spare`` of all they gain. So
-        does what fewer than `COMPANY` would choose.
+        One after another goes whom they do not miss: beyond a deviation, by its price, or by more than ``spare`` of all
+        they gain. So does what fewer than `COMPANY` would choose.
         """
         heard, kept = self.recent, self.candidates[candidate]
         all_gains = heard.gains(self.usual, kept, self.single)
@@ -354,7 +382,7 @@ class Evidence:
             chosen = how_many_choose(choices(heard.other_losses, kept), kept)
             if chosen.min() < COMPANY:
                 least = int(chosen.argmin())
-            elif beyond[least] > 0 and means[least] > spare * all_gains.mean():
+            elif beyond[least] > 0 and means[least] > max(self.price, spare * all_gains.mean()):
                 break
             kept = np.delete(kept, least)
         return kept

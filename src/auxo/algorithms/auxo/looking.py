@@ -43,6 +43,7 @@ def look(
     prints: Prints,
     blocks: IntArray | None,
     most: int,
+    unclear: int,
     room: int,
     first_half: BoolArray,
     rng: np.random.Generator,
@@ -56,6 +57,7 @@ def look(
         prints: pooled fingerprints, each round's without what its updates had in common.
         blocks: (width,) of the fingerprints.
         most: clusters that are looked for; half as many where none stand out.
+        unclear: clusters where updates are too few to tell how many there are, and none are clear.
         room: for so many clusters on trial at once.
         first_half: (updates,) of which half of the clients each is.
         rng: for K-means.
@@ -71,7 +73,8 @@ def look(
         found = structure(along, first_half, most, rng)
         number = found.clusters
         if not np.isfinite(found.shown):
-            number = silhouettes(along, most, rng)
+            # In a cloud any number is as good as another, and more branches serve more kinds of clients.
+            number = silhouettes(along, most, rng) or min(unclear, distinct(along), len(along) - 1)
         elif found.shown < STANDS_OUT:  # any number is as good as another, and few leave room for another view
             number = min(number, max(2, most // 2))
         candidates.append(Candidate(view, found.shown, _centres(points, along, number, rng)))

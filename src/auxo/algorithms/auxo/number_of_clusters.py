@@ -84,11 +84,10 @@ def hang_together(points: FloatArray, halves: BoolArray, clusters: int, rng: np.
     return bool((found / np.maximum(chance, least)).max() > _TOGETHER)
 
 
-def silhouettes(along: FloatArray, clusters: int, rng: np.random.Generator) -> int:
-    """Return the number of clusters that are farthest apart for how wide they are; as many as may be if none are clear.
+def silhouettes(along: FloatArray, clusters: int, rng: np.random.Generator) -> int | None:
+    """Return the number of clusters that are farthest apart for how wide they are; None: none are clear.
 
-    For points that are too few to be held against each other. More clusters have to be farther apart by a margin. In a
-    cloud any number is as good as another, and more branches serve more kinds of clients: judges keep what they miss.
+    For points that are too few to be held against each other. More clusters have to be farther apart by a margin.
     """
     best, widest = 2, -1.0
     distances = np.sqrt(squared_distances(along, along))
@@ -100,7 +99,7 @@ def silhouettes(along: FloatArray, clusters: int, rng: np.random.Generator) -> i
         apart = _silhouette(distances, labels)
         if apart > widest + _MARGIN:
             best, widest = len(centres), apart
-    return best if widest > _CLEAR else most
+    return best if widest > _CLEAR else None
 
 
 def _silhouette(distances: FloatArray, labels: IntArray) -> float:

@@ -20,7 +20,8 @@ from auxo.core.types import BoolArray, Float32Array, IntArray
 FIRST_LOOK = 2  # rounds of a trial after which judges are heard first; our choice
 _FEWEST_PRINTS = 8  # that are worth a look; our choice
 _SHORT_REST = 4  # of the rounds behind a cohort, the part that it rests for after a promising trial; our choice
-_PARTICIPANTS_A_BRANCH = 5  # of a round, where half of them train branches; our choice
+_FEWEST_A_BRANCH = 3  # participants of a round, half of whom train branches; our choice
+_USUAL_A_BRANCH = 4  # where nobody can tell how many groups there are; our choice
 
 
 @dataclass(frozen=True)
@@ -120,14 +121,15 @@ class Pooling:
         )
         first_half = np.concatenate([one.first_half for one in self.rounds])
         most = int(np.clip(self.clients // 2, 2, settings.clusters))
+        if not self.everybody and told_by(first_half) < most:
+            most = max(told_by(first_half), most // 2, 2)  # rather fewer than none that can be told, but not much fewer
+        unclear = most
         if self.everybody:  # half of the participants train the branches, and those of one or two are no better
-            sizes = [len(one.first_half) for one in self.rounds]
-            most = int(np.clip(np.mean(sizes) // _PARTICIPANTS_A_BRANCH, 2, most))
-        elif told_by(first_half) < most:  # rather fewer clusters than none that can be told, but not much fewer
-            most = max(told_by(first_half), most // 2, 2)
+            size = float(np.mean([len(one.first_half) for one in self.rounds]))
+            most, unclear = (int(np.clip(size // one, 2, most)) for one in (_FEWEST_A_BRANCH, _USUAL_A_BRANCH))
         # Where everybody judges the first candidate is on trial alone, and who comes first need leave no room.
         room = 2 * settings.clusters if self.everybody else settings.clusters
-        found = look(prints, blocks, most, room, first_half, rng)
+        found = look(prints, blocks, most, unclear, room, first_half, rng)
         found = tuple(one for one in found if one.view.name not in self.tried) or found
         kept = self.kept
         if kept is None or self.everybody or kept.clusters > most:

@@ -125,6 +125,7 @@ class OnTrial:
                 liars=liars,
                 steep=pooling.steep,
                 begun=server.steps,
+                clients=pooling.clients,
             ),
             seen=np.zeros(0, dtype=np.int64),
         )
@@ -329,8 +330,10 @@ class OnTrial:
         A model that a third of them train is at most as far behind as one that has trained for a third of the time. How
         much that is, the course of the cohort's own model tells. While its loss falls fast, what a branch seems to gain
         is little more than a few rounds' lead, so that it counts by the square: that is no reason to part for good.
+        And where samples are few a model never catches up with one that has them all, see `Evidence.price`.
         """
-        return _SLOWER * self.evidence.steepness**2 * float(-(shares * np.log(shares)).sum())
+        slower = _SLOWER * self.evidence.steepness**2 * float(-(shares * np.log(shares)).sum())
+        return max(slower, self.evidence.price * (len(shares) - 1))
 
     def _alpha(self, settings: TrialSettings) -> float:
         if self.evidence.everybody and self.evidence.is_fresh:  # trials bet what the one before has left
@@ -403,7 +406,7 @@ class OnTrial:
             return True
         if self.rounds < _MAY_FAIL or (self.evidence.everybody and not self._has_looked):
             return False
-        return self.evidence.is_hopeless(self._needed(settings))
+        return self.evidence.is_hopeless(max(self._needed(settings), self.evidence.price))
 
     def is_promising(self, settings: TrialSettings) -> bool:
         """Return whether judges are sure that it pays although no partition is made: it will soon be looked at again.
