@@ -46,6 +46,7 @@ def look(
     unclear: int,
     room: int,
     first_half: BoolArray,
+    who: IntArray,
     rng: np.random.Generator,
 ) -> tuple[Candidate, ...]:
     """Return the clusters in each view, those first that stand out most.
@@ -60,6 +61,7 @@ def look(
         unclear: clusters where updates are too few to tell how many there are, and none are clear.
         room: for so many clusters on trial at once.
         first_half: (updates,) of which half of the clients each is.
+        who: (updates,) by which those of one client are known.
         rng: for K-means.
     """
     candidates = []
@@ -74,7 +76,7 @@ def look(
         number = found.clusters
         if not np.isfinite(found.shown):
             # In a cloud any number is as good as another, and more branches serve more kinds of clients.
-            number = silhouettes(along, most, rng) or min(unclear, distinct(along), len(along) - 1)
+            number = silhouettes(_of_clients(along, who), most, rng) or min(unclear, distinct(along))
         elif found.shown < STANDS_OUT:  # any number is as good as another, and few leave room for another view
             number = min(number, max(2, most // 2))
         candidates.append(Candidate(view, found.shown, _centres(points, along, number, rng)))
@@ -100,6 +102,14 @@ def best_first(candidates: Sequence[Candidate], room: int) -> tuple[Candidate, .
         left.remove(first)
         ordered.append(first)
     return tuple(ordered)
+
+
+def _of_clients(along: FloatArray, who: IntArray) -> FloatArray:
+    """Return the mean of each client's points: some of one client are a cluster by themselves wherever they are."""
+    names, own, counts = np.unique(who, return_inverse=True, return_counts=True)
+    sums = np.zeros((len(names), along.shape[1]))
+    np.add.at(sums, own, along)
+    return np.asarray(sums / counts[:, None])
 
 
 def _centres(points: FloatArray, along: FloatArray, number: int, rng: np.random.Generator) -> FloatArray:

@@ -120,6 +120,7 @@ class Pooling:
             np.concatenate([one.inputs for one in self.rounds]).astype(np.float64),
         )
         first_half = np.concatenate([one.first_half for one in self.rounds])
+        who = np.concatenate([one.seals for one in self.rounds])
         most = int(np.clip(self.clients // 2, 2, settings.clusters))
         if not self.everybody and told_by(first_half) < most:
             most = max(told_by(first_half), most // 2, 2)  # rather fewer than none that can be told, but not much fewer
@@ -129,7 +130,7 @@ class Pooling:
             most, unclear = (int(np.clip(size // one, 2, most)) for one in (_FEWEST_A_BRANCH, _USUAL_A_BRANCH))
         # Where everybody judges the first candidate is on trial alone, and who comes first need leave no room.
         room = 2 * settings.clusters if self.everybody else settings.clusters
-        found = look(prints, blocks, most, unclear, room, first_half, rng)
+        found = look(prints, blocks, most, unclear, room, first_half, who, rng)
         found = tuple(one for one in found if one.view.name not in self.tried) or found
         kept = self.kept
         if kept is None or self.everybody or kept.clusters > most:
