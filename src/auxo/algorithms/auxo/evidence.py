@@ -168,7 +168,7 @@ class Evidence:
     course: FloatArray = field(default_factory=lambda: np.zeros((0, 4)))  # (rounds, 4) see `_usual_of`
 
     @staticmethod
-    def begin(
+    def begin(  # noqa: PLR0913 - one for each thing that is known beforehand
         branches: Sequence[int],
         *,
         everybody: bool,
@@ -406,7 +406,7 @@ class Evidence:
 
 
 def _usual_of(said: Said) -> FloatArray:
-    """Return the trial's round, the median loss of the own model in it, how far judges are apart and how many, a row."""
+    """Return the round, the median loss of the own model in it, how far judges are apart and how many, in one row."""
     losses = said.losses[:, OWN]
     middle = np.median(losses)
     return np.array([[said.rounds[0], middle, _MAD_TO_STD * np.median(np.abs(losses - middle)), len(losses)]])

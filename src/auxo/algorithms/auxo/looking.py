@@ -39,12 +39,19 @@ class Candidate:
         return STANDS_OUT < self.shown < np.inf
 
 
+@dataclass(frozen=True)
+class Room:
+    """How many clusters there may be."""
+
+    most: int  # that are looked for; half as many where none stand out
+    unclear: int  # where updates are too few to tell how many there are, and none are clear
+    on_trial: int  # at once, of all candidates
+
+
 def look(
     prints: Prints,
     blocks: IntArray | None,
-    most: int,
-    unclear: int,
-    room: int,
+    room: Room,
     first_half: BoolArray,
     who: IntArray,
     rng: np.random.Generator,
@@ -57,9 +64,7 @@ def look(
     Args:
         prints: pooled fingerprints, each round's without what its updates had in common.
         blocks: (width,) of the fingerprints.
-        most: clusters that are looked for; half as many where none stand out.
-        unclear: clusters where updates are too few to tell how many there are, and none are clear.
-        room: for so many clusters on trial at once.
+        room: for clusters.
         first_half: (updates,) of which half of the clients each is.
         who: (updates,) by which those of one client are known.
         rng: for K-means.
@@ -70,17 +75,17 @@ def look(
         along = principal(points)
         if distinct(along) < 2 or len(points) < 4:
             continue
-        if view.name == "frequencies" and not hang_together(points, first_half, most, rng):
+        if view.name == "frequencies" and not hang_together(points, first_half, room.most, rng):
             continue
-        found = structure(along, first_half, most, rng)
+        found = structure(along, first_half, room.most, rng)
         number = found.clusters
         if not np.isfinite(found.shown):
             # In a cloud any number is as good as another, and more branches serve more kinds of clients.
-            number = silhouettes(_of_clients(along, who), most, rng) or min(unclear, distinct(along))
+            number = silhouettes(_of_clients(along, who), room.most, rng) or min(room.unclear, distinct(along))
         elif found.shown < STANDS_OUT:  # any number is as good as another, and few leave room for another view
-            number = min(number, max(2, most // 2))
+            number = min(number, max(2, room.most // 2))
         candidates.append(Candidate(view, found.shown, _centres(points, along, number, rng)))
-    return best_first(candidates, room)
+    return best_first(candidates, room.on_trial)
 
 
 def leaves_room(candidate: Candidate, room: int) -> bool:

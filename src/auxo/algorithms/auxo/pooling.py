@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from auxo.algorithms.auxo.evidence import STEEP
-from auxo.algorithms.auxo.looking import Candidate, look
+from auxo.algorithms.auxo.looking import Candidate, Room, look
 from auxo.algorithms.auxo.number_of_clusters import told_by
 from auxo.algorithms.auxo.settings import ClusteringSettings, TrialSettings
 from auxo.algorithms.auxo.sorting import Sorting
@@ -129,8 +129,8 @@ class Pooling:
             size = float(np.mean([len(one.first_half) for one in self.rounds]))
             most, unclear = (int(np.clip(size // one, 2, most)) for one in (_FEWEST_A_BRANCH, _USUAL_A_BRANCH))
         # Where everybody judges the first candidate is on trial alone, and who comes first need leave no room.
-        room = 2 * settings.clusters if self.everybody else settings.clusters
-        found = look(prints, blocks, most, unclear, room, first_half, who, rng)
+        room = Room(most, unclear, 2 * settings.clusters if self.everybody else settings.clusters)
+        found = look(prints, blocks, room, first_half, who, rng)
         found = tuple(one for one in found if one.view.name not in self.tried) or found
         kept = self.kept
         if kept is None or self.everybody or kept.clusters > most:
