@@ -256,8 +256,8 @@ def test_what_was_kept_is_no_candidate_where_everybody_judges_or_there_may_be_fe
     assert kept not in pool.look(at.blocks, SETTINGS, stream(0, "cluster"))
 
 
-@pytest.mark.parametrize(("clients", "groups", "clusters"), [(10, 3, 3), (12, 4, 4), (12, 1, 3), (8, 2, 2), (5, 3, 2)])
-def test_where_everybody_judges_a_branch_has_three_participants_or_four_where_no_number_is_clear(
+@pytest.mark.parametrize(("clients", "groups", "clusters"), [(10, 3, 3), (12, 4, 4), (15, 1, 3), (8, 2, 2), (5, 3, 2)])
+def test_where_everybody_judges_a_branch_has_three_participants_or_five_where_no_number_is_clear(
     clients: int, groups: int, clusters: int
 ) -> None:
     rng = stream(clients, "few")

@@ -21,7 +21,7 @@ FIRST_LOOK = 2  # rounds of a trial after which judges are heard first; our choi
 _FEWEST_PRINTS = 8  # that are worth a look; our choice
 _SHORT_REST = 4  # of the rounds behind a cohort, the part that it rests for after a promising trial; our choice
 _FEWEST_A_BRANCH = 3  # participants of a round, half of whom train branches; our choice
-_USUAL_A_BRANCH = 4  # where nobody can tell how many groups there are; our choice
+_USUAL_A_BRANCH = 5  # where nobody can tell how many groups there are; our choice
 
 
 @dataclass(frozen=True)
