@@ -166,6 +166,19 @@ WORKLOADS = (
         Workload(f"small-none-{size}", 20, 0, planted(few_clients(size, heterogeneity="none", noise=0.6), all_of(size)))
         for size in SIZES
     ),
+    # Clients that each have their own classes: a dozen in three groups, and two dozen without groups.
+    Workload(
+        "small-skew-12",
+        5,
+        0,
+        planted(few_clients(12, heterogeneity="rotation", groups=3, client_label_concentration=1.0), all_of(12)),
+    ),
+    Workload(
+        "small-none-skew-24",
+        20,
+        0,
+        planted(few_clients(24, heterogeneity="none", noise=0.6, client_label_concentration=1.0), all_of(24)),
+    ),
     Workload("classes-600", 2, 0, planted(MANY_CLASSES, OF_MANY_CLASSES)),
     Workload("extra-3-unequal", 3, 1, planted(_digits(heterogeneity="concept", groups=(5.0, 3.0, 2.0)))),
     Workload("extra-6-unequal", 3, 0, planted(_digits(heterogeneity="concept", groups=(6.0, 5.0, 4.0, 3.0, 2.0, 1.0)))),
