@@ -40,7 +40,7 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class Room:
+class MostClusters:
     """How many clusters there may be."""
 
     most: int  # that are looked for; half as many where none stand out
@@ -51,7 +51,7 @@ class Room:
 def look(
     prints: Prints,
     blocks: IntArray | None,
-    room: Room,
+    room: MostClusters,
     first_half: BoolArray,
     who: IntArray,
     rng: np.random.Generator,

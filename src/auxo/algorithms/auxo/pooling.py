@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from auxo.algorithms.auxo.evidence import STEEP
-from auxo.algorithms.auxo.looking import Candidate, Room, look
+from auxo.algorithms.auxo.looking import Candidate, MostClusters, look
 from auxo.algorithms.auxo.number_of_clusters import told_by
 from auxo.algorithms.auxo.settings import ClusteringSettings, TrialSettings
 from auxo.algorithms.auxo.sorting import Sorting
@@ -129,7 +129,7 @@ class Pooling:
             size = float(np.mean([len(one.first_half) for one in self.rounds]))
             most, unclear = (int(np.clip(size // one, 2, most)) for one in (_FEWEST_A_BRANCH, _USUAL_A_BRANCH))
         # Where everybody judges the first candidate is on trial alone, and who comes first need leave no room.
-        room = Room(most, unclear, 2 * settings.clusters if self.everybody else settings.clusters)
+        room = MostClusters(most, unclear, 2 * settings.clusters if self.everybody else settings.clusters)
         found = look(prints, blocks, room, first_half, who, rng)
         found = tuple(one for one in found if one.view.name not in self.tried) or found
         kept = self.kept
