@@ -16,7 +16,12 @@ CLUSTERS = 6
 
 def looked(at: Seen, most: int = CLUSTERS) -> tuple[Candidate, ...]:
     return look(
-        at.prints, at.blocks, MostClusters(most, most, 8), at.first_half, np.arange(len(at.groups)), stream(0, "cluster")
+        at.prints,
+        at.blocks,
+        MostClusters(most, most, 8),
+        at.first_half,
+        np.arange(len(at.groups)),
+        stream(0, "cluster"),
     )
 
 
@@ -57,7 +62,9 @@ def test_of_hundreds_of_classes_frequencies_show_groups_of_them_and_are_no_candi
     outputs = np.stack([np.bincount(one, minlength=400) for one in drawn]).astype(np.float64)
     noise = rng.standard_normal((240, 50))
     prints = Prints(noise, outputs - outputs.mean(axis=0), np.zeros((240, 0)))
-    found = look(prints, np.zeros(50, dtype=np.int64), MostClusters(8, 8, 8), rng.random(240) < 0.5, np.arange(240), rng)
+    found = look(
+        prints, np.zeros(50, dtype=np.int64), MostClusters(8, 8, 8), rng.random(240) < 0.5, np.arange(240), rng
+    )
     shown = [one for one in found if one.view.name == "frequencies"]
 
     assert bool(shown) is grouped
