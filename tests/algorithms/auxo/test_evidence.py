@@ -719,6 +719,27 @@ def test_a_branch_that_does_not_bring_its_price_is_not_kept(clients: float, kept
     assert len(evidence.fewest(0)) == kept
 
 
+def test_no_branch_is_kept_below_its_price_whichever_is_surest() -> None:
+    losses = np.ones((100, 4))
+    group = np.searchsorted([6, 9], np.arange(100) % 10, side="right")
+    losses[np.arange(100), 1 + group] = np.where(group == 1, np.where(np.arange(100) // 10 % 2, 0.2, 1.1), 0.8)
+
+    evidence = replace(heard(said_of(losses, samples=8)), clients=40)
+
+    assert 0.02 < evidence.price < 0.1
+    assert 3 not in evidence.fewest(0)  # a tenth of them gain a fifth of their loss, and each as much as the other
+    assert evidence.can_do_with(0, evidence.fewest(0))
+
+
+def test_a_few_who_say_how_many_samples_they_have_do_not_set_the_price() -> None:
+    said = said_of(two_groups(20, 0.1), samples=16)
+    boasting = replace(said, samples=np.where(np.arange(20) < 3, 2.0**53, said.samples))
+
+    prices = [replace(heard(one), clients=20).price for one in (said, boasting)]
+
+    assert prices[0] == prices[1] > 0
+
+
 def test_a_loss_that_grows_is_not_steep() -> None:
     evidence = begun(3)
     for number in range(2, 8):

@@ -256,19 +256,32 @@ def test_what_was_kept_is_no_candidate_where_everybody_judges_or_there_may_be_fe
     assert kept not in pool.look(at.blocks, SETTINGS, stream(0, "cluster"))
 
 
+def few_pooled(clients: int, groups: int, *, secret: int = 0) -> Pooling:
+    """Return a pool of three rounds of a few clients, each of which has a place of its own near its group's."""
+    rng = stream(clients, "few")
+    towards = np.eye(24)[np.arange(clients) % groups] if groups > 1 else np.zeros((clients, 24))
+    places, pool = 3 * towards + 0.5 * rng.standard_normal((clients, 24)), Pooling(everybody=True)
+    marks = stream(secret, "marks").permutation(clients)
+    for _ in range(3):
+        directions = places + 0.2 * rng.standard_normal((clients, 24))
+        prints = Prints(directions, np.zeros((clients, 0)), np.zeros((clients, 0)))
+        pool = pool.after(prints, np.arange(clients), marks, SETTINGS)
+    return replace(pool, clients=float(clients))
+
+
 @pytest.mark.parametrize(("clients", "groups", "clusters"), [(10, 3, 3), (12, 4, 4), (15, 1, 3), (8, 2, 2), (5, 3, 2)])
 def test_where_everybody_judges_a_branch_has_three_participants_or_five_where_no_number_is_clear(
     clients: int, groups: int, clusters: int
 ) -> None:
-    rng = stream(clients, "few")
-    towards = np.eye(24)[np.arange(clients) % groups] if groups > 1 else np.zeros((clients, 24))
-    pool = Pooling(everybody=True)
-    for _ in range(3):
-        directions = 3 * towards + 0.2 * rng.standard_normal((clients, 24))
-        prints = Prints(directions, np.zeros((clients, 0)), np.zeros((clients, 0)))
-        pool = pool.after(prints, np.arange(clients), np.arange(clients), SETTINGS)
-    pool = replace(pool, clients=float(clients))
-
-    (found,) = pool.look(np.zeros(24, dtype=np.int64), SETTINGS, stream(0, "cluster"))
+    (found,) = few_pooled(clients, groups).look(np.zeros(24, dtype=np.int64), SETTINGS, stream(0, "cluster"))
 
     assert found.clusters == clusters
+
+
+@pytest.mark.parametrize("groups", [1, 3])
+def test_what_clients_are_known_by_decides_nothing(groups: int) -> None:
+    blocks = np.zeros(24, dtype=np.int64)
+    looks = [few_pooled(20, groups, secret=one).look(blocks, SETTINGS, stream(0, "cluster")) for one in range(6)]
+
+    for (found,) in looks:
+        np.testing.assert_array_equal(found.centres, looks[0][0].centres)

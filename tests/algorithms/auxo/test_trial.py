@@ -643,6 +643,27 @@ def test_few_samples_are_parted_only_for_much(clients: float, parts: bool) -> No
     assert (made is not None) is parts
 
 
+@pytest.mark.parametrize(("clients", "over"), [(5, True), (2000, False)])
+def test_a_trial_without_hope_of_a_branchs_price_is_given_up_and_not_tried_again_at_once(
+    clients: float, over: bool
+) -> None:
+    trial = verdict(two_groups(20, 0.03), rounds=8, everybody=True)
+    trial = replace(trial, evidence=replace(trial.evidence, clients=clients, won=30.0))
+
+    assert (trial.evidence.price > 0.03) is over
+    assert trial.is_over(SETTINGS) is over
+    assert trial.is_promising(SETTINGS) is not over
+
+
+def test_a_trial_knows_how_many_clients_there_are() -> None:
+    pool = Pooling(common=Prints(*np.zeros((3, 1, 1))), clients=30.0)
+    candidate = Candidate(View(), 1.5, np.eye(2))
+
+    trial = OnTrial.begin(pool, (candidate,), server_at(0.0), np.zeros(1, dtype=np.int64), 8)
+
+    assert trial.evidence.clients == 30.0
+
+
 def test_a_minority_costs_the_others_little_and_is_asked_for_less_while_losses_fall_fast() -> None:
     losses = np.tile([1.0, 1.2, 1.2], (3000, 1))
     losses[::20, 1] = 0  # one in twenty gains all there is, and nobody else anything

@@ -354,8 +354,9 @@ class Evidence:
         heard = self.recent
         if len(heard.seals) == 0 or not self.clients or self.usual <= 0:
             return 0.0
-        # Judged is by a half of a client's samples where halves may change places, else by a fifth.
-        samples = self.clients * float((heard.samples * np.where(heard.both, 2, FIFTHS)).mean())
+        # Judged is by a half of a client's samples where halves may change places, else by a fifth. How many these are
+        # judges say themselves: of a few who say too many the median takes no notice.
+        samples = self.clients * max(1.0, float(np.median(heard.samples * np.where(heard.both, 2, FIFTHS))))
         return _TO_LEARN / 2 / (samples * float(np.clip(self.usual, *_NATS)))
 
     def is_hopeless(self, needed: float) -> bool:
@@ -378,19 +379,21 @@ class Evidence:
             missed = [all_gains - heard.gains(self.usual, kept[kept != one], self.single) for one in kept]
             means = np.array([one.mean() for one in missed])
             beyond = means - np.array([one.std() / np.sqrt(len(one)) for one in missed])
-            least = int(beyond.argmin())
+            least, too_little = int(beyond.argmin()), means <= self.price
             chosen = how_many_choose(choices(heard.other_losses, kept), kept)
             if chosen.min() < COMPANY:
                 least = int(chosen.argmin())
-            elif beyond[least] > 0 and means[least] > max(self.price, spare * all_gains.mean()):
+            elif too_little.any():
+                least = int(np.where(too_little, beyond, np.inf).argmin())
+            elif beyond[least] > 0 and means[least] > spare * all_gains.mean():
                 break
             kept = np.delete(kept, least)
         return kept
 
     def can_do_with(self, candidate: int, kept: IntArray) -> bool:
-        """Return whether each branch that is not kept is known to bring less than half of what its share is due.
+        """Return whether each branch that is not kept is known to bring less than half of its due, or not its price.
 
-        That is its part of the gain by how many choose it: of an equal part a minority would always bring too little.
+        Its due is a part of the gain by how many choose it: of equal parts a minority would always bring too little.
         """
         heard, models = self.recent, self.candidates[candidate]
         gains = heard.gains(self.usual, kept, self.single)
@@ -400,7 +403,8 @@ class Evidence:
             if one == OWN or one in kept or share == 0:
                 continue
             more = heard.gains(self.usual, np.sort(np.append(kept, one)), self.single) - gains
-            if more.mean() + more.std() / np.sqrt(len(more)) >= half * share:
+            known = more.mean() + more.std() / np.sqrt(len(more)) < half * share
+            if not known and more.mean() > self.price:
                 return False
         return True
 

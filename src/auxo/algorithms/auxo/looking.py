@@ -110,11 +110,14 @@ def best_first(candidates: Sequence[Candidate], room: int) -> tuple[Candidate, .
 
 
 def _of_clients(along: FloatArray, who: IntArray) -> FloatArray:
-    """Return the mean of each client's points: some of one client are a cluster by themselves wherever they are."""
-    names, own, counts = np.unique(who, return_inverse=True, return_counts=True)
+    """Return the mean of each client's points: some of one client are a cluster by themselves wherever they are.
+
+    They are in the order in which clients come first: what these are known by is told by a secret, and decides nothing.
+    """
+    names, first, own, counts = np.unique(who, return_index=True, return_inverse=True, return_counts=True)
     sums = np.zeros((len(names), along.shape[1]))
     np.add.at(sums, own, along)
-    return np.asarray(sums / counts[:, None])
+    return np.asarray((sums / counts[:, None])[np.argsort(first)])
 
 
 def _centres(points: FloatArray, along: FloatArray, number: int, rng: np.random.Generator) -> FloatArray:

@@ -412,10 +412,11 @@ class OnTrial:
         """Return whether judges are sure that it pays although no partition is made: it will soon be looked at again.
 
         Early in training a smaller loss may come with more errors, and models that have trained longer are as sure.
-        Where everybody judges, it is enough that bets are being won: the next trial goes on with what they have left.
+        Where everybody judges, it is enough that bets are being won, and not for less than a branch's price: the next
+        trial goes on with what they have left.
         """
         if self.evidence.everybody and self.evidence.is_fresh:
-            return self._left > 1
+            return self._left > 1 and not self.evidence.is_hopeless(self.evidence.price)
         return self.sure_of(settings) is not None
 
     def sure_of(self, settings: TrialSettings) -> Candidate | None:
