@@ -73,16 +73,6 @@ class KeepsUpdates(Protocol):
         ...
 
 
-@runtime_checkable
-class ReadsDirections(Protocol):
-    """An admission of a round that may want to know of updates which way they go, and nothing of single layers."""
-
-    @property
-    def reads_layers(self) -> bool:
-        """Return whether it does want to know what layers tell: the most of what it takes to examine small updates."""
-        ...
-
-
 @dataclass(frozen=True)
 class AdmitAll:
     """Every valid update that is in time is aggregated."""
@@ -105,10 +95,12 @@ class AdmitNone:
 
 @dataclass(frozen=True)
 class ByDirections:
-    """What another decides, in a round that wants to know nothing of single layers."""
+    """What another decides, in a round that wants to know which way updates go, and nothing of single layers.
+
+    What these tell is most of what it takes to examine a small update.
+    """
 
     decides: Admission
-    reads_layers: bool = False  # see `ReadsDirections`
 
     def place(self, row: int, examined: Examined, model: int) -> "int | tuple[int, ...] | Belongs | None":
         """Return what it decides."""
@@ -239,7 +231,7 @@ def gather(  # noqa: PLR0913, PLR0915, PLR0917 - a stream, where it goes, and wh
     late: list[bool] = []
     answers: list[Answer] = []  # without their updates
     kept: list[Float32Array] | None = [] if isinstance(admission, KeepsUpdates) and admission.keeps_updates else None
-    reads_layers = not isinstance(admission, ReadsDirections) or admission.reads_layers
+    reads_layers = not isinstance(admission, ByDirections)
     directions: list[FloatArray] = []
     outputs: list[FloatArray] = []
     inputs: list[FloatArray] = []

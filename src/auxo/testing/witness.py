@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from auxo.core.cohort_algorithm import CohortAlgorithm, Wants
 from auxo.core.cohort_state import CohortState
-from auxo.core.gathering import KeepsUpdates, ReadsDirections
+from auxo.core.gathering import Admission, ByDirections, KeepsUpdates
 
 Watch = Callable[..., AbstractContextManager[None]]
 """Watches over the arguments of a function while it runs: returns what the function runs in."""
@@ -61,8 +61,12 @@ class _Witness:
         with self.watch(*given):
             answer = function(*given)
         self.notebook.pages.append(Noted(name, given, answer))
-        # What becomes of each update is watched, but not noted.
-        return _Witness(answer, Notebook(), self.watch) if name == "admission" else answer
+        if name != "admission":
+            return answer
+        # What becomes of each update is watched, but not noted. What a round wants to know is told by the outermost.
+        if isinstance(answer, ByDirections):
+            return ByDirections(cast(Admission, _Witness(answer.decides, Notebook(), self.watch)))
+        return _Witness(answer, Notebook(), self.watch)
 
     # What a protocol may have or not is looked for in the class.
 
@@ -74,8 +78,3 @@ class _Witness:
     def keeps_updates(self) -> bool:
         """Return whether an admission does."""
         return isinstance(self.inner, KeepsUpdates) and self.inner.keeps_updates
-
-    @property
-    def reads_layers(self) -> bool:
-        """Return whether an admission does."""
-        return not isinstance(self.inner, ReadsDirections) or self.inner.reads_layers

@@ -10,6 +10,7 @@ from auxo.algorithms.auxo import Auxo, ClusteringSettings, OnTrial, Pooling, Tri
 from auxo.algorithms.auxo.gate import Gate
 from auxo.algorithms.auxo.judges import seals
 from auxo.algorithms.auxo.looking import Candidate
+from auxo.algorithms.auxo.sorting import Sorting
 from auxo.algorithms.auxo.views import Prints, View
 from auxo.core.affinity import Requests
 from auxo.core.aggregators import FedAvg, RateScaling
@@ -29,7 +30,7 @@ from auxo.core.cohort_state import CohortState
 from auxo.core.cohort_tree import CohortTree
 from auxo.core.gathering import AdmitAll, ByDirections, Gathered, Returned, gather
 from auxo.core.matching import ByRequest, CheckIns
-from auxo.core.own_state import own
+from auxo.core.own_state import OwnState, own
 from auxo.core.partition import Keep, Outlook, Partition
 from auxo.core.rewards import RewardSettings
 from auxo.core.rng import stream
@@ -250,12 +251,31 @@ def test_everybody_is_admitted_where_nobody_is_to_be_compared(outlook: Outlook, 
     assert (result.used, result.misfits) == (7, 0)
 
 
-@pytest.mark.parametrize(("rests_until", "reads_layers"), [(10, False), (0, True)])
-def test_a_cohort_that_rests_reads_no_layers(rests_until: int, reads_layers: bool) -> None:
-    now = closing(claims(7, known=6))
-    state = replace(now.states[0], memory=Pooling(rests_until=rests_until))
+SORTING = Sorting(
+    ROOT,
+    View("input energies"),
+    np.eye(2),
+    Prints(*np.zeros((3, 1, 4))),
+    np.zeros(N_PARAMS, dtype=np.int64),
+    1,
+    np.ones(2, dtype=bool),
+)
 
-    admission = AUXO.admission(replace(now, states=(state,)))
+
+@pytest.mark.parametrize(
+    ("memory", "reads_layers"),
+    [
+        (Pooling(), True),
+        (Pooling(rests_until=10), False),
+        (Pooling(rests_until=10, sorting=SORTING), True),
+        (trial_of(2), True),
+    ],
+    ids=["pools", "rests", "rests, and sorts by inputs", "on trial"],
+)
+def test_layers_are_read_unless_a_cohort_rests(memory: OwnState, reads_layers: bool) -> None:
+    now = closing(claims(7, known=6))
+
+    admission = AUXO.admission(replace(now, states=(replace(now.states[0], memory=memory),)))
 
     assert isinstance(admission, ByDirections) is not reads_layers
 

@@ -121,13 +121,12 @@ class Pooling:
         )
         first_half = np.concatenate([one.first_half for one in self.rounds])
         who = np.concatenate([one.seals for one in self.rounds])
-        most = int(np.clip(self.clients // 2, 2, settings.clusters))
-        if not self.everybody and told_by(first_half) < most:
-            most = max(told_by(first_half), most // 2, 2)  # rather fewer than none that can be told, but not much fewer
-        unclear = most
-        if self.everybody:  # half of the participants train the branches, and those of one or two are no better
+        most = unclear = int(np.clip(self.clients // 2, 2, settings.clusters))
+        if self.everybody:  # half of the participants train the branches, and those of one are no better
             size = float(np.mean([len(one.first_half) for one in self.rounds]))
             most, unclear = (int(np.clip(size // one, 2, most)) for one in (_FEWEST_A_BRANCH, _USUAL_A_BRANCH))
+        elif told_by(first_half) < most:  # rather fewer clusters than none that can be told, but not much fewer
+            most = unclear = max(told_by(first_half), most // 2, 2)
         # Where everybody judges the first candidate is on trial alone, and who comes first need leave no room.
         room = MostClusters(most, unclear, 2 * settings.clusters if self.everybody else settings.clusters)
         found = look(prints, blocks, room, first_half, who, rng)
